@@ -1,0 +1,1 @@
+"""Attention on tensors: one operation, four implementations that agree."""

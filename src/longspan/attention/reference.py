@@ -1,0 +1,95 @@
+"""The oracle: dense attention, written to be obviously right.
+
+It builds every [N, M] matrix and differentiates with plain autograd, in fp64 when it is given fp64.
+No other implementation imports it; the tests compare them all with it, and `attend` uses it only to
+show probabilities.
+"""
+
+import torch
+from torch import Tensor
+
+from longspan.attention.dropout import keep_mask
+from longspan.attention.request import Request
+
+
+def unsupported(request: Request) -> list[str]:
+    """Reasons why this implementation cannot serve ``request``: none, ever."""
+    return []
+
+
+def run(request: Request) -> tuple[Tensor, Tensor]:
+    """Attention output [B, H, N, D] and log-sum-exp [B, H, N] (-inf where nothing is seen)."""
+    out, lse, _ = run_with_probabilities(request)
+    return out, lse
+
+
+def run_with_probabilities(request: Request) -> tuple[Tensor, Tensor, Tensor]:
+    """`run`, and the probabilities [B, H, N, M] before dropout."""
+    dtype = request.compute_dtype
+    scores, seen = _scores(request), _visible(request)
+    lse = torch.where(seen, scores, -torch.inf).logsumexp(-1) if scores.shape[-1] else _nothing(scores)
+    finite_lse = torch.where(seen.any(-1), lse, 0.0)
+    probabilities = torch.where(seen, (scores - finite_lse[..., None]).exp(), 0.0)
+    dropped = torch.where(_kept(request), probabilities, 0.0) / (1.0 - request.dropout)
+    out = dropped @ _hide_padding(request, request.v).to(dtype).repeat_interleave(request.group_size, 1)
+    return out.to(request.q.dtype), lse, probabilities
+
+
+def _scores(request: Request) -> Tensor:
+    """[B, H, N, M] in the compute dtype."""
+    dtype = request.compute_dtype
+    k = _hide_padding(request, request.k).to(dtype).repeat_interleave(request.group_size, 1)
+    scores = request.q.to(dtype) @ k.transpose(-1, -2)
+    query = request.query_positions()
+    key = torch.arange(request.k.shape[2], device=query.device)
+    offset = key - query[..., None]  # [1 or B, N, M]
+    if request.position_keys is not None and request.position_query is not None:
+        reach = request.position_keys.shape[1] // 2
+        per_offset = request.position_query.to(dtype) @ request.position_keys.to(dtype).transpose(-1, -2)
+        index = (offset.clamp(-reach, reach) + reach)[:, None].expand(scores.shape)
+        scores = scores + per_offset.gather(-1, index)
+    scores = scores * request.scale
+    if request.bias is not None:
+        reach = request.bias.shape[1] // 2
+        table = request.bias.to(dtype)[:, offset.clamp(-reach, reach) + reach]  # [H, 1 or B, N, M]
+        scores = scores + table.transpose(0, 1)
+    return scores
+
+
+def _visible(request: Request) -> Tensor:
+    """[B, H, N, M] bool."""
+    query = request.query_positions()[..., None]
+    key = torch.arange(request.k.shape[2], device=query.device)[None, None]
+    per_head: list[Tensor] = []
+    for pattern in request.patterns:
+        seen = request.sees(pattern, query, key, through_global=False)
+        if request.is_global is not None:
+            seen = seen | request.sees(pattern, query, key, through_global=True)
+        per_head.append(seen & ~request.dead_queries()[..., None])
+    batch, _, queries, _ = request.q.shape
+    shape = (batch, queries, request.k.shape[2])
+    return torch.stack([seen.expand(shape) for seen in per_head], 1)
+
+
+def _kept(request: Request) -> Tensor:
+    """[B, H, N, M] bool: the pairs that dropout leaves."""
+    batch, heads, queries, _ = request.q.shape
+    keys = request.k.shape[2]
+    if request.dropout == 0:
+        return request.q.new_ones((), dtype=torch.bool)
+    assert request.seed is not None
+    row = torch.arange(batch * heads, device=request.q.device).view(batch, heads, 1, 1)
+    query = request.query_positions().view(-1, 1, queries, 1)
+    key = torch.arange(keys, device=request.q.device)
+    return keep_mask(request.seed, request.dropout, row, query, key)
+
+
+def _hide_padding(request: Request, x: Tensor) -> Tensor:
+    """Zeros at padded keys, so that a NaN there cannot pass through 0 * NaN."""
+    if request.is_padding is None:
+        return x
+    return x.masked_fill(request.is_padding[:, None, :, None], 0.0)
+
+
+def _nothing(scores: Tensor) -> Tensor:
+    return scores.new_full(scores.shape[:-1], -torch.inf)
