@@ -1,4 +1,321 @@
-def unsupported(request):
-    return ["not yet"]
-def run(request):
-    raise SystemExit
+"""Exact attention in plain PyTorch, in linear memory, on any device.
+
+The work is cut into pieces of bounded size (`pieces.py`). A piece's scores against its windows and
+against the global keys share one softmax. The backward pass keeps nothing but the inputs: it runs
+each piece again and differentiates it. While torch traces a graph (`torch.compile`,
+`torch.export`) there is one piece for each phase of each pattern, and autograd does the rest, so
+that the graph does not depend on the length.
+
+It serves every call. Under `torch.compile`, ``is_global`` needs
+``torch._dynamo.config.capture_scalar_outputs``, for their number is read from the tensor.
+"""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+from longspan.attention.dropout import keep_mask
+from longspan.attention.pieces import Heads, Piece, head_groups, pieces
+from longspan.attention.positions import global_positions
+from longspan.attention.request import Request, take
+
+# Scores per piece: on a CPU they should stay near the cache, elsewhere there must be enough work for
+# one launch.
+_CPU_BUDGET = 2**20
+_BUDGET = 2**25
+
+
+class _Operands(NamedTuple):
+    """The tensors that carry gradients, whole or (inside a piece) cut to it."""
+
+    q: Tensor
+    """[B, H, N, D]."""
+    k: Tensor
+    """[B, G, M, D]."""
+    v: Tensor
+    """[B, G, M, D]."""
+    global_k: Tensor | None
+    """[B, G, globals, D]."""
+    global_v: Tensor | None
+    """[B, G, globals, D]."""
+    bias: Tensor | None
+    """[H, 2R + 1]."""
+    position_query: Tensor | None
+    """[B, H, N, D]."""
+    position_keys: Tensor | None
+    """[H, 2R + 1, D]."""
+
+
+class _Plan(NamedTuple):
+    """What a piece has to know beside its operands."""
+
+    request: Request
+    global_at: Tensor | None
+    """[B, globals] int64: the positions of the global keys, -1 for none."""
+    pieces: list[Piece]
+
+
+def unsupported(request: Request) -> list[str]:
+    """Reasons why this implementation cannot serve ``request``: none, ever."""
+    return []
+
+
+def run(request: Request) -> tuple[Tensor, Tensor]:
+    """Attention output [B, H, N, D] and log-sum-exp [B, H, N] (-inf where nothing is seen)."""
+    dead = request.dead_queries()[:, None] if _may_have_dead(request) else None
+    request = _trim_tables(_hide_nans(request, dead))
+    global_at = None if request.is_global is None else global_positions(request.is_global)
+    operands = _Operands(
+        q=request.q,
+        k=request.k,
+        v=request.v,
+        global_k=None if global_at is None else _rows_at(request.k, global_at),
+        global_v=None if global_at is None else _rows_at(request.v, global_at),
+        bias=request.bias,
+        position_query=request.position_query,
+        position_keys=request.position_keys,
+    )
+    traced = torch.compiler.is_compiling()
+    extra = 0 if global_at is None else global_at.shape[1]
+    extra += 0 if request.position_keys is None else request.position_keys.shape[1]
+    budget = None if traced else _CPU_BUDGET if request.q.device.type == "cpu" else _BUDGET
+    parts = [piece for group in head_groups(request) for piece in pieces(request, group, extra, budget)]
+    if traced:
+        out, lse = _forward(_Plan(request, global_at, parts), operands)
+    else:
+        plan = _Plan(_without_operands(request), global_at, parts)
+        out, lse = _Recomputed.apply(plan, *operands)  # pyright: ignore[reportGeneralTypeIssues]
+    if dead is not None:
+        out, lse = out.masked_fill(dead[..., None], 0.0), lse.masked_fill(dead, -torch.inf)
+    return out, lse
+
+
+class _Recomputed(torch.autograd.Function):
+    """`_forward`, differentiated piece by piece."""
+
+    @staticmethod
+    def forward(ctx: Any, plan: _Plan, *tensors: Tensor | None) -> tuple[Tensor, Tensor]:
+        ctx.plan = plan
+        ctx.save_for_backward(*tensors)
+        return _forward(plan, _Operands(*tensors))  # pyright: ignore[reportArgumentType]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        grad_out, grad_lse = grads
+        dtype = ctx.plan.request.compute_dtype
+        operands = _Operands(*ctx.saved_tensors)
+        wanted: list[bool] = [needed for needed in ctx.needs_input_grad[1:]]
+        totals = [
+            torch.zeros_like(x, dtype=dtype) if x is not None and want else None
+            for x, want in zip(operands, wanted, strict=True)
+        ]
+        for piece in ctx.plan.pieces:
+            places = _places(piece)
+            cut = [
+                None if x is None else x[place].detach().to(dtype).requires_grad_(want)
+                for x, place, want in zip(operands, places, wanted, strict=True)
+            ]
+            with torch.enable_grad():
+                out, lse = _attend(ctx.plan, piece, _Operands(*cut))  # pyright: ignore[reportArgumentType]
+            sources = [x for x in cut if x is not None and x.requires_grad]
+            found = torch.autograd.grad(
+                (out, lse),
+                sources,
+                (grad_out[places.q].to(dtype), grad_lse[places.q]),
+            )
+            remaining = iter(found)
+            for total, place in zip(totals, places, strict=True):
+                if total is not None:
+                    total[place] += next(remaining)
+        return None, *(
+            None if total is None or x is None else total.to(x.dtype)
+            for total, x in zip(totals, operands, strict=True)
+        )
+
+
+def _forward(plan: _Plan, operands: _Operands) -> tuple[Tensor, Tensor]:
+    """All pieces, each put in its place."""
+    q = operands.q
+    out, lse = torch.zeros_like(q), q.new_full(q.shape[:3], -torch.inf, dtype=plan.request.compute_dtype)
+    for piece in plan.pieces:
+        places = _places(piece)
+        cut = [None if x is None else x[place] for x, place in zip(operands, places, strict=True)]
+        part, part_lse = _attend(plan, piece, _Operands(*cut))  # pyright: ignore[reportArgumentType]
+        if len(plan.pieces) == 1:
+            return part.to(q.dtype), part_lse
+        out[places.q] = part.to(q.dtype)
+        lse[places.q] = part_lse
+    return out, lse
+
+
+class _Places(NamedTuple):
+    """Where the operands of a piece are, one index for each field of `_Operands`."""
+
+    q: tuple[Heads, ...]
+    k: tuple[Heads, ...]
+    v: tuple[Heads, ...]
+    global_k: tuple[Heads, ...]
+    global_v: tuple[Heads, ...]
+    bias: tuple[Heads, ...]
+    position_query: tuple[Heads, ...]
+    position_keys: tuple[Heads, ...]
+
+
+def _places(piece: Piece) -> _Places:
+    every, heads, kv_heads = slice(None), piece.group.heads, piece.group.kv_heads
+    rows, keys = (every, heads, piece.rows), (every, kv_heads, piece.keys)
+    return _Places(
+        q=rows,
+        k=keys,
+        v=keys,
+        global_k=(every, kv_heads),
+        global_v=(every, kv_heads),
+        bias=(heads,),
+        position_query=rows,
+        position_keys=(heads,),
+    )
+
+
+def _attend(plan: _Plan, piece: Piece, x: _Operands) -> tuple[Tensor, Tensor]:
+    """One piece, in the compute dtype: its output [B, H', rows, D] and log-sum-exp [B, H', rows].
+
+    Shapes below: c blocks of b queries, w keys in a window, g global keys, H' heads of the piece.
+    """
+    request, group, dtype = plan.request, piece.group, plan.request.compute_dtype
+    device = x.q.device
+    # Positions first: [1 or B, c, b, 1] of the queries, [1 or B, c, 1, w + g] of the keys.
+    block = torch.arange(piece.blocks, device=device)[:, None] * piece.block
+    if request.offset is None:
+        query = request.query_positions()[:, piece.rows][:, None, :, None]
+    else:
+        row = block + torch.arange(piece.block, device=device)
+        query = (request.offset + piece.rows.start + piece.step * row)[None, :, :, None]
+    window = (piece.first or 0) + block + torch.arange(piece.width, device=device)  # [c, w], in steps
+    key = (piece.keys.start + piece.step * window)[None, :, None]
+    seen = request.sees(group.pattern, query, key, through_global=False)
+    if plan.global_at is not None:
+        global_key = plan.global_at[:, None, None]
+        seen_globally = request.sees(group.pattern, query, global_key, through_global=True)
+        rows = (x.q.shape[0], piece.blocks, piece.block, -1)
+        seen = torch.cat([seen.expand(rows), seen_globally.expand(rows)], -1)
+        keys = (x.q.shape[0], piece.blocks, 1, -1)
+        key = torch.cat([key.expand(keys), global_key.expand(keys)], -1)
+
+    q = _into_blocks(x.q.to(dtype) * request.scale, piece)
+    k, v = (_windows(kv.to(dtype), piece, window) for kv in (x.k, x.v))
+    scores = q @ k.transpose(-1, -2)
+    global_v = None
+    if x.global_k is not None and x.global_v is not None:
+        global_k, global_v = (_spread(kv.to(dtype), piece) for kv in (x.global_k, x.global_v))
+        to_globals = q.flatten(2, 3) @ global_k.transpose(-1, -2)
+        scores = torch.cat([scores, to_globals.unflatten(2, (piece.blocks, piece.block))], -1)
+    if x.position_query is not None and x.position_keys is not None:
+        reach = x.position_keys.shape[1] // 2
+        position_query = _into_blocks(x.position_query.to(dtype) * request.scale, piece)
+        per_offset = position_query.flatten(2, 3) @ x.position_keys.to(dtype).transpose(-1, -2)
+        index = ((key - query).clamp(-reach, reach) + reach)[:, None].expand(scores.shape)
+        scores = scores + per_offset.unflatten(2, (piece.blocks, piece.block)).gather(-1, index)
+    if x.bias is not None:
+        reach = x.bias.shape[1] // 2
+        index = (key - query).clamp(-reach, reach) + reach
+        table = x.bias.to(dtype).index_select(1, index.flatten()).unflatten(1, index.shape)
+        scores = scores + table.transpose(0, 1)
+
+    scores = torch.where(seen[:, None], scores, -torch.inf)
+    # A row that sees nothing has the maximum -inf; any finite number does in its place.
+    top = scores.detach().amax(-1, keepdim=True).clamp(min=torch.finfo(dtype).min)
+    weights = (scores - top).exp()
+    total = weights.sum(-1, keepdim=True)
+    some = total > 0
+    total = torch.where(some, total, 1.0)
+    lse = torch.where(some, total.log() + top, -torch.inf).squeeze(-1)
+    if request.dropout > 0:
+        weights = torch.where(_kept(request, piece, query, key), weights, 0.0) / (1.0 - request.dropout)
+    out = weights[..., : piece.width] @ v
+    if global_v is not None:
+        to_globals = weights[..., piece.width :].flatten(2, 3)
+        out = out + (to_globals @ global_v).unflatten(2, (piece.blocks, piece.block))
+    out = out / total
+    if piece.first is None:
+        return out[:, :, 0], lse[:, :, 0]
+    row = torch.arange(piece.count, device=device)
+    return out[:, :, row // piece.block, row % piece.block], lse[:, :, row // piece.block, row % piece.block]
+
+
+def _into_blocks(x: Tensor, piece: Piece) -> Tensor:
+    """[B, H', rows, D] -> [B, H', c, b, D], the last block filled up with zeros."""
+    if piece.first is None:
+        return x[:, :, None]
+    row = torch.arange(piece.blocks,device=x.device)[:, None] * piece.block + torch.arange(piece.block,device=x.device)
+    return x[:, :, row.clamp(max=piece.count-1)]
+
+
+def _windows(x: Tensor, piece: Piece, window: Tensor) -> Tensor:
+    """[B, G', keys, D] -> [B, H', c, w, D]; beyond the ends stand keys that `sees` hides."""
+    x = _spread(x, piece)
+    if piece.first is None:
+        return x[:, :, None]
+    return x[:, :, window.clamp(0, x.shape[2] - 1)]
+
+
+def _spread(x: Tensor, piece: Piece) -> Tensor:
+    """[B, G', ...] -> [B, H', ...]: each query head gets its key/value head."""
+    spread = piece.group.spread
+    return x if spread is None else x.index_select(1, torch.tensor(spread, device=x.device))
+
+
+def _kept(request: Request, piece: Piece, query: Tensor, key: Tensor) -> Tensor:
+    """[B, H', c, b, w + g] bool: the pairs that dropout leaves."""
+    assert request.seed is not None
+    batch, heads = request.q.shape[:2]
+    row = torch.arange(batch * heads, device=query.device).view(batch, heads)[:, piece.group.heads]
+    return keep_mask(request.seed, request.dropout, row[..., None, None, None], query[:, None], key[:, None])
+
+
+def _rows_at(x: Tensor, positions: Tensor) -> Tensor:
+    """``x`` [B, G, M, D] at ``positions`` [B, g] -> [B, G, g, D]; what stands at -1 is never seen."""
+    index = positions.clamp(min=0)[:, None, :, None].expand(-1, x.shape[1], -1, x.shape[3])
+    return x.gather(2, index)
+
+
+def _may_have_dead(request: Request) -> bool:
+    return request.is_padding is not None or request.positions is not None
+
+
+def _hide_nans(request: Request, dead: Tensor | None) -> Request:
+    """Zeros at padded keys and dead queries, so that a NaN there cannot pass through 0 * NaN."""
+    if dead is not None:
+        hidden = dead[..., None]
+        extra = request.position_query
+        extra = None if extra is None else extra.masked_fill(hidden, 0.0)
+        request = replace(request, q=request.q.masked_fill(hidden, 0.0), position_query=extra)
+    if request.is_padding is not None:
+        hidden = request.is_padding[:, None, :, None]
+        request = replace(request, k=request.k.masked_fill(hidden, 0.0), v=request.v.masked_fill(hidden, 0.0))
+    return request
+
+
+def _trim_tables(request: Request) -> Request:
+    """Without the offsets that no pair has: a table may be far longer than any window."""
+    farthest = 0
+    for pattern in request.patterns:
+        if pattern.left is None or pattern.right is None or request.is_global is not None:
+            return request
+        farthest = max(farthest, pattern.dilation * max(pattern.left, pattern.right))
+
+    def trimmed(table: Tensor | None) -> Tensor | None:
+        excess = 0 if table is None else table.shape[1] // 2 - farthest
+        return table if table is None or excess <= 0 else table[:, excess:-excess]
+
+    return replace(request, bias=trimmed(request.bias), position_keys=trimmed(request.position_keys))
+
+
+def _without_operands(request: Request) -> Request:
+    """Shapes and masks only, so that what autograd keeps of the operands is what it was asked to save."""
+    q, k = (x.new_zeros(()).expand(x.shape) for x in (request.q, request.k))
+    return replace(request, q=q, k=k, v=k, bias=None, position_query=None, position_keys=None)

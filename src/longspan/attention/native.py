@@ -1,4 +1,414 @@
-def unsupported(request):
-    return ["not yet"]
-def run(request):
-    raise SystemExit
+"""The native kernel, as torch operators: C++ for CPUs, reached through a C interface with ctypes.
+
+The library is built at install time (`setup.py`, `csrc/`) and may be missing; `status` says so, and
+everything else in longspan works without it. The two operators, forward and backward, carry fake
+kernels and autograd, so `torch.compile(fullgraph=True)` sees one node.
+"""
+
+import ctypes
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from longspan.attention.positions import global_positions
+from longspan.attention.request import Request
+
+# In the order of the enum in csrc/problem.h.
+_DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+_ERRORS = {1: "out of memory", 2: "this instruction set is not available on this machine"}
+_UNBOUNDED = 2**62
+
+
+class _View(ctypes.Structure):
+    """`View` in csrc/problem.h."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("batch", ctypes.c_int64),
+        ("head", ctypes.c_int64),
+        ("row", ctypes.c_int64),
+    ]
+
+
+class _Problem(ctypes.Structure):
+    """`Problem` in csrc/problem.h, field by field."""
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("dtype", "threads", "batch", "heads", "kv_heads")),
+        *((name, ctypes.c_int64) for name in ("queries", "keys", "head_dim")),
+        *((name, _View) for name in ("q", "k", "v", "out")),
+        ("lse", ctypes.c_void_p),
+        ("patterns", ctypes.c_void_p),
+        ("offset", ctypes.c_int64),
+        ("positions", ctypes.c_void_p),
+        ("key_flags", ctypes.c_void_p),
+        ("global_positions", ctypes.c_void_p),
+        ("global_counts", ctypes.c_void_p),
+        ("max_globals", ctypes.c_int64),
+        ("document_begin", ctypes.c_void_p),
+        ("document_end", ctypes.c_void_p),
+        ("document_batch", ctypes.c_int64),
+        ("scale", ctypes.c_double),
+        ("dropout", ctypes.c_double),
+        ("seed", ctypes.c_uint64),
+        ("bias", ctypes.c_void_p),
+        ("bias_reach", ctypes.c_int64),
+        ("position_query", _View),
+        ("position_keys", ctypes.c_void_p),
+        ("position_reach", ctypes.c_int64),
+        *((name, _View) for name in ("d_out", "d_q", "d_k", "d_v", "d_position_query")),
+        ("d_lse", ctypes.c_void_p),
+        ("d_bias", ctypes.c_void_p),
+        ("d_position_keys", ctypes.c_void_p),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NativeStatus:
+    """What of the native kernel there is on this machine."""
+
+    available: bool
+    instruction_set: str | None
+    """The one in use."""
+    built: tuple[str, ...]
+    """Those in the library, best first."""
+    reason: str | None
+    """Why it is not available."""
+
+
+class Kernel:
+    """A loaded kernel library and the instruction set to use of it."""
+
+    def __init__(self, path: Path) -> None:
+        self._library = ctypes.CDLL(str(path))
+        self._library.longspan_instruction_sets.restype = ctypes.c_char_p
+        self._library.longspan_best_instruction_set.restype = ctypes.c_char_p
+        self._library.longspan_problem_size.restype = ctypes.c_int64
+        assert self._library.longspan_problem_size() == ctypes.sizeof(_Problem), "rebuild the native kernel"
+        self.built = tuple(self._library.longspan_instruction_sets().decode().split())
+        self.instruction_set: str = self._library.longspan_best_instruction_set().decode()
+
+    def call(self, function: str, problem: _Problem) -> None:
+        """Runs ``function`` ("forward" or "backward") on ``problem``."""
+        entry = getattr(self._library, f"longspan_attend_{function}")
+        code = entry(ctypes.byref(problem), self.instruction_set.encode())
+        if code:
+            raise RuntimeError(f"the native attention kernel failed: {_ERRORS.get(code, code)}")
+
+
+@functools.cache
+def load() -> Kernel | str:
+    """The installed kernel, or the reason why there is none."""
+    folder = Path(__file__).parent
+    found = sorted(folder.glob("_native*.so"))
+    if not found:
+        log = folder / "native_build.txt"
+        why = log.read_text().strip() if log.exists() else "it was not built; reinstall longspan with a C++ compiler"
+        return f"no native kernel: {why}"
+    try:
+        return Kernel(found[0])
+    except OSError as error:
+        return f"the native kernel does not load: {error}"
+
+
+def status() -> NativeStatus:
+    """Whether the kernel is there, and for which instruction sets."""
+    kernel = load()
+    if isinstance(kernel, str):
+        return NativeStatus(available=False, instruction_set=None, built=(), reason=kernel)
+    return NativeStatus(available=True, instruction_set=kernel.instruction_set, built=kernel.built, reason=None)
+
+
+def unsupported(request: Request) -> list[str]:
+    """Reasons why the kernel cannot serve ``request``."""
+    reasons: list[str] = []
+    if request.q.device.type != "cpu":
+        reasons.append(f"the tensors are on {request.q.device}, and the kernel runs on the CPU")
+    kernel = load()
+    if isinstance(kernel, str):
+        reasons.append(kernel)
+    return reasons
+
+
+def run(request: Request) -> tuple[Tensor, Tensor]:
+    """Attention output [B, H, N, D] and log-sum-exp [B, H, N]."""
+    k, v = request.k, request.v
+    size = request.group_size if request.q.shape[1] else 1
+    if any(request.patterns[h] != request.patterns[h // size * size] for h in range(len(request.patterns))):
+        # A task of the backward pass works for all heads of a group, so these share a pattern.
+        k, v = k.repeat_interleave(size, 1), v.repeat_interleave(size, 1)
+    dtype = request.compute_dtype
+    bias, position_keys = request.bias, request.position_keys
+    return torch.ops.longspan.attend(  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        _rows_contiguous(request.q),
+        _rows_contiguous(k),
+        _rows_contiguous(v),
+        [
+            number
+            for p in request.patterns
+            for number in (
+                _UNBOUNDED if p.left is None else p.left,
+                _UNBOUNDED if p.right is None else p.right,
+                p.dilation,
+            )
+        ],
+        request.offset or 0,
+        request.positions,
+        request.is_global,
+        request.is_padding,
+        request.document_starts,
+        request.scale,
+        request.dropout,
+        request.seed,
+        None if bias is None else _reachable(request, bias).to(dtype),
+        None if request.position_query is None else _rows_contiguous(request.position_query),
+        None if position_keys is None else _reachable(request, position_keys).to(dtype),
+    )
+
+
+def _reachable(request: Request, table: Tensor) -> Tensor:
+    """The middle of an offset table: all that a window can reach, when nothing sees further."""
+    reach = table.shape[1] // 2
+    if request.is_global is None and request.positions is None:
+        for side in ("left", "right"):
+            if any(getattr(p, side) is None for p in request.patterns):
+                return table
+        needed = max((max(p.left or 0, p.right or 0) * p.dilation for p in request.patterns), default=0)
+        if needed < reach:
+            return table[:, reach - needed : reach + needed + 1]
+    return table
+
+
+@torch.library.custom_op("longspan::attend", mutates_args=(), device_types="cpu")
+def _attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    patterns: list[int],
+    offset: int,
+    positions: Tensor | None,
+    is_global: Tensor | None,
+    is_padding: Tensor | None,
+    document_starts: Tensor | None,
+    scale: float,
+    dropout: float,
+    seed: Tensor | None,
+    bias: Tensor | None,
+    position_query: Tensor | None,
+    position_keys: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    call = _Call(
+        q, k, v, patterns, offset, positions, is_global, is_padding, document_starts,
+        scale, dropout, seed, bias, position_query, position_keys,
+    )  # fmt: skip
+    out, lse = _empty_rows(q), _empty_lse(q)
+    call.problem.out = _view(out)
+    call.problem.lse = lse.data_ptr()
+    call.run("forward")
+    return out, lse
+
+
+@_attend.register_fake
+def _(q: Tensor, *_: object) -> tuple[Tensor, Tensor]:
+    return _empty_rows(q), _empty_lse(q)
+
+
+@torch.library.custom_op("longspan::attend_backward", mutates_args=(), device_types="cpu")
+def _attend_backward(
+    d_out: Tensor,
+    d_lse: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    patterns: list[int],
+    offset: int,
+    positions: Tensor | None,
+    is_global: Tensor | None,
+    is_padding: Tensor | None,
+    document_starts: Tensor | None,
+    scale: float,
+    dropout: float,
+    seed: Tensor | None,
+    bias: Tensor | None,
+    position_query: Tensor | None,
+    position_keys: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    call = _Call(
+        q, k, v, patterns, offset, positions, is_global, is_padding, document_starts,
+        scale, dropout, seed, bias, position_query, position_keys,
+    )  # fmt: skip
+    d_out = _rows_contiguous(d_out)
+    d_lse = d_lse.contiguous()
+    d_q, d_k, d_v, d_bias, d_position_query, d_position_keys = _empty_gradients(
+        q, k, bias, position_query, position_keys
+    )
+    problem = call.problem
+    problem.out, problem.d_out = _view(out), _view(d_out)
+    problem.d_q, problem.d_k, problem.d_v = _view(d_q), _view(d_k), _view(d_v)
+    problem.lse, problem.d_lse = lse.data_ptr(), d_lse.data_ptr()
+    problem.d_bias = d_bias.data_ptr()
+    problem.d_position_query = _view(d_position_query)
+    problem.d_position_keys = d_position_keys.data_ptr()
+    call.run("backward")
+    return d_q, d_k, d_v, d_bias, d_position_query, d_position_keys
+
+
+@_attend_backward.register_fake
+def _(
+    d_out: Tensor, d_lse: Tensor, out: Tensor, lse: Tensor, q: Tensor, k: Tensor, v: Tensor, *rest: object
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    bias, position_query, position_keys = rest[-3:]
+    return _empty_gradients(q, k, bias, position_query, position_keys)  # pyright: ignore[reportArgumentType]
+
+
+def _save(ctx: object, inputs: tuple[object, ...], output: tuple[Tensor, Tensor]) -> None:
+    tensors = [item if isinstance(item, Tensor) else None for item in inputs]
+    ctx.save_for_backward(*output, *tensors)  # pyright: ignore
+    ctx.rest = [None if isinstance(item, Tensor) else item for item in inputs]  # pyright: ignore
+
+
+def _differentiate(ctx: object, d_out: Tensor, d_lse: Tensor) -> tuple[Tensor | None, ...]:
+    out, lse, *tensors = ctx.saved_tensors  # pyright: ignore
+    inputs = [rest if item is None else item for item, rest in zip(tensors, ctx.rest, strict=True)]  # pyright: ignore
+    gradients = torch.ops.longspan.attend_backward(d_out, d_lse, out, lse, *inputs)  # pyright: ignore
+    d_q, d_k, d_v, *tables = gradients  # pyright: ignore
+    kept = [gradient if item is not None else None for gradient, item in zip(tables, tensors[-3:], strict=True)]  # pyright: ignore
+    return (d_q, d_k, d_v, *[None] * (len(inputs) - 6), *kept)  # pyright: ignore
+
+
+_attend.register_autograd(_differentiate, setup_context=_save)
+
+
+class _Call:
+    """A `Problem` and the tensors it points into, which must outlive it."""
+
+    def __init__(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        patterns: list[int],
+        offset: int,
+        positions: Tensor | None,
+        is_global: Tensor | None,
+        is_padding: Tensor | None,
+        document_starts: Tensor | None,
+        scale: float,
+        dropout: float,
+        seed: Tensor | None,
+        bias: Tensor | None,
+        position_query: Tensor | None,
+        position_keys: Tensor | None,
+    ) -> None:
+        batch, heads, queries, head_dim = q.shape
+        keys = k.shape[2]
+        self._kept: list[Tensor] = []
+        problem = _Problem(
+            dtype=_DTYPES.index(q.dtype),
+            threads=torch.get_num_threads(),
+            batch=batch,
+            heads=heads,
+            kv_heads=k.shape[1],
+            queries=queries,
+            keys=keys,
+            head_dim=head_dim,
+            q=_view(q),
+            k=_view(k),
+            v=_view(v),
+            patterns=self._pointer(torch.tensor(patterns, dtype=torch.int64)),
+            offset=offset,
+            positions=self._pointer(positions),
+            scale=scale,
+            dropout=dropout,
+            seed=int(seed) if seed is not None else 0,
+        )
+        if is_global is not None:
+            where = global_positions(is_global)
+            problem.global_positions = self._pointer(where)
+            problem.global_counts = self._pointer(is_global.sum(1))
+            problem.max_globals = where.shape[1]
+        flags = _key_flags(is_padding, is_global)
+        problem.key_flags = self._pointer(flags)
+        if document_starts is not None:
+            begin, end = _document_borders(document_starts, keys)
+            problem.document_begin, problem.document_end = self._pointer(begin), self._pointer(end)
+            problem.document_batch = keys if begin.shape[0] > 1 else 0
+        if bias is not None:
+            problem.bias, problem.bias_reach = self._pointer(bias), bias.shape[1] // 2
+        if position_query is not None and position_keys is not None:
+            problem.position_query = _view(position_query)
+            problem.position_keys = self._pointer(position_keys)
+            problem.position_reach = position_keys.shape[1] // 2
+        self.problem = problem
+
+    def run(self, function: str) -> None:
+        kernel = load()
+        if isinstance(kernel, str):
+            raise RuntimeError(kernel)
+        kernel.call(function, self.problem)
+
+    def _pointer(self, x: Tensor | None) -> int | None:
+        if x is None:
+            return None
+        x = x.contiguous()
+        self._kept.append(x)
+        return x.data_ptr()
+
+
+def _key_flags(is_padding: Tensor | None, is_global: Tensor | None) -> Tensor | None:
+    """[B, M] uint8: bit 0 padded, bit 1 global."""
+    if is_padding is None and is_global is None:
+        return None
+    if is_padding is None:
+        assert is_global is not None
+        return is_global.to(torch.uint8) * 2
+    flags = is_padding.to(torch.uint8)
+    return flags if is_global is None else flags + is_global.to(torch.uint8) * 2
+
+
+def _document_borders(starts: Tensor, keys: int) -> tuple[Tensor, Tensor]:
+    """[1 or B, M] each: where the document of a position begins and where it ends."""
+    position = torch.arange(keys).expand(starts.shape[0], -1).contiguous()
+    index = torch.searchsorted(starts, position, right=True)
+    return starts.gather(1, index - 1), starts.gather(1, index)
+
+
+def _rows_contiguous(x: Tensor) -> Tensor:
+    """``x`` with a last dimension of stride 1, as the kernel reads rows."""
+    return x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
+
+
+def _empty_rows(like: Tensor) -> Tensor:
+    """An uninitialised [B, H, N, D], laid out as [B, N, H, D]: merging the heads is then free."""
+    batch, heads, rows, head_dim = like.shape
+    return like.new_empty(batch, rows, heads, head_dim).transpose(1, 2)
+
+
+def _empty_lse(q: Tensor) -> Tensor:
+    return q.new_empty(q.shape[:-1], dtype=torch.float64 if q.dtype == torch.float64 else torch.float32)
+
+
+def _empty_gradients(
+    q: Tensor, k: Tensor, bias: Tensor | None, position_query: Tensor | None, position_keys: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    none = q.new_empty(0, 0, 0, 0)
+    return (
+        _empty_rows(q),
+        _empty_rows(k),
+        _empty_rows(k),
+        torch.empty_like(bias, memory_format=torch.contiguous_format) if bias is not None else q.new_empty(0),
+        _empty_rows(q) if position_query is not None else none,
+        torch.empty_like(position_keys, memory_format=torch.contiguous_format)
+        if position_keys is not None
+        else q.new_empty(0),
+    )
+
+
+def _view(x: Tensor) -> _View:
+    batch, head, row, _ = x.stride()
+    return _View(data=x.data_ptr(), batch=batch, head=head, row=row)

@@ -26,10 +26,11 @@ def run(request: Request) -> tuple[Tensor, Tensor]:
 def run_with_probabilities(request: Request) -> tuple[Tensor, Tensor, Tensor]:
     """`run`, and the probabilities [B, H, N, M] before dropout."""
     dtype = request.compute_dtype
-    scores, seen = _scores(request), _visible(request)
-    lse = torch.where(seen, scores, -torch.inf).logsumexp(-1) if scores.shape[-1] else _nothing(scores)
-    finite_lse = torch.where(seen.any(-1), lse, 0.0)
-    probabilities = torch.where(seen, (scores - finite_lse[..., None]).exp(), 0.0)
+    # Hidden before the exponential: a large hidden score would overflow it, and 0 * inf is NaN in the gradient.
+    scores = torch.where(_visible(request), _scores(request), -torch.inf)
+    lse = scores.logsumexp(-1) if scores.shape[-1] else _nothing(scores)
+    finite_lse = torch.where(lse > -torch.inf, lse, 0.0)
+    probabilities = (scores - finite_lse[..., None]).exp()
     dropped = torch.where(_kept(request), probabilities, 0.0) / (1.0 - request.dropout)
     out = dropped @ _hide_padding(request, request.v).to(dtype).repeat_interleave(request.group_size, 1)
     return out.to(request.q.dtype), lse, probabilities
@@ -39,13 +40,14 @@ def _scores(request: Request) -> Tensor:
     """[B, H, N, M] in the compute dtype."""
     dtype = request.compute_dtype
     k = _hide_padding(request, request.k).to(dtype).repeat_interleave(request.group_size, 1)
-    scores = request.q.to(dtype) @ k.transpose(-1, -2)
+    scores = _hide_dead(request, request.q).to(dtype) @ k.transpose(-1, -2)
     query = request.query_positions()
     key = torch.arange(request.k.shape[2], device=query.device)
     offset = key - query[..., None]  # [1 or B, N, M]
     if request.position_keys is not None and request.position_query is not None:
         reach = request.position_keys.shape[1] // 2
-        per_offset = request.position_query.to(dtype) @ request.position_keys.to(dtype).transpose(-1, -2)
+        position_query = _hide_dead(request, request.position_query).to(dtype)
+        per_offset = position_query @ request.position_keys.to(dtype).transpose(-1, -2)
         index = (offset.clamp(-reach, reach) + reach)[:, None].expand(scores.shape)
         scores = scores + per_offset.gather(-1, index)
     scores = scores * request.scale
@@ -68,6 +70,8 @@ def _visible(request: Request) -> Tensor:
         per_head.append(seen & ~request.dead_queries()[..., None])
     batch, _, queries, _ = request.q.shape
     shape = (batch, queries, request.k.shape[2])
+    if not per_head:
+        return query.new_empty((batch, 0, *shape[1:]), dtype=torch.bool)
     return torch.stack([seen.expand(shape) for seen in per_head], 1)
 
 
@@ -89,6 +93,11 @@ def _hide_padding(request: Request, x: Tensor) -> Tensor:
     if request.is_padding is None:
         return x
     return x.masked_fill(request.is_padding[:, None, :, None], 0.0)
+
+
+def _hide_dead(request: Request, x: Tensor) -> Tensor:
+    """Zeros at dead queries, for the same reason."""
+    return x.masked_fill(request.dead_queries()[:, None, :, None], 0.0)
 
 
 def _nothing(scores: Tensor) -> Tensor:

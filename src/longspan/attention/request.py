@@ -61,7 +61,7 @@ class Request:
     @property
     def group_size(self) -> int:
         """Query heads that share one key/value head."""
-        return self.q.shape[1] // self.k.shape[1]
+        return self.q.shape[1] // max(self.k.shape[1], 1)
 
     def query_positions(self) -> Tensor:
         """[1 or B, N] int64."""

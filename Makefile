@@ -1,0 +1,42 @@
+# make setup   environment in .venv, native kernel built
+# make test    everything that must hold before a change is committed
+# make demo    the attention benchmark in its quick form, with its picture
+# make bench   the published measurements, in full; takes a while
+# make clean   removes what the others made
+
+.DEFAULT_GOAL := test
+.PHONY: setup test demo bench clean
+
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.longspan-installed
+KERNEL := $(wildcard src/longspan/attention/csrc/*)
+
+setup: $(STAMP)
+
+# setup.py builds the kernel, so its sources are among what makes an installation stale.
+$(STAMP): pyproject.toml constraints.txt $(wildcard setup.py) $(KERNEL)
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet $$(grep '^torch==' constraints.txt)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev]"
+	touch $@
+
+test: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	$(BIN)/pytest -q
+
+demo: setup
+	$(BIN)/longspan bench attention --quick --output demo
+
+bench: setup
+	$(BIN)/longspan bench kernel --output benchmarks/results
+	$(BIN)/longspan bench attention --output benchmarks/results
+
+clean:
+	rm -rf .venv build dist demo src/*.egg-info
+	rm -rf .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -f src/longspan/attention/*.so src/longspan/attention/native_build.txt
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

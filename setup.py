@@ -1,0 +1,68 @@
+"""Builds the native kernel: one library with one build of the kernel per instruction set.
+
+Everything else about the package is in pyproject.toml. Without a working compiler the install still
+succeeds; the reason is left beside the package, where `longspan doctor` reads it.
+"""
+
+import os
+import platform
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+SOURCES = Path("src/longspan/attention/csrc")
+FLAGS = ["-std=c++17", "-O3", "-fopenmp", "-fPIC", "-ffp-contract=fast", "-fno-math-errno", "-Wno-psabi"]
+# name: (vector bytes, rows of a register tile, compiler flags)
+INSTRUCTION_SETS = {"portable": (16, 6, [])}
+if platform.machine() in ("x86_64", "AMD64"):
+    FLAGS.append("-DLONGSPAN_X86")
+    INSTRUCTION_SETS |= {
+        "avx2": (32, 6, ["-mavx2", "-mfma", "-mf16c"]),
+        "avx512": (
+            64,
+            12,
+            ["-mavx2", "-mfma", "-mf16c", "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq"],
+        ),
+    }
+
+
+class BuildKernel(build_ext):
+    """Compiles kernel.cpp once per instruction set, dispatch.cpp once, and links them."""
+
+    def build_extension(self, ext: Extension) -> None:
+        target = Path(self.get_ext_fullpath(ext.name))
+        log = target.parent / "native_build.txt"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            objects = self.compile_one("dispatch.cpp", "dispatch", [])
+            for name, (vector_bytes, tile_rows, flags) in INSTRUCTION_SETS.items():
+                settings = {"ISA": name, "VECTOR_BYTES": vector_bytes, "TILE_ROWS": tile_rows}
+                defines = [f"-DLONGSPAN_{key}={value}" for key, value in settings.items()]
+                objects += self.compile_one("kernel.cpp", name, [*flags, *defines])
+            self.compiler.link_shared_object(
+                objects, str(target), extra_postargs=["-fopenmp"], target_lang="c++"
+            )
+            log.unlink(missing_ok=True)
+        except Exception as error:
+            log.write_text(f"the compiler failed at install time: {error}\n")
+            print(f"warning: longspan is installed without its native kernel: {error}")
+
+    def compile_one(self, source: str, name: str, flags: list[str]) -> list[str]:
+        return self.compiler.compile(
+            [str(SOURCES / source)],
+            output_dir=os.path.join(self.build_temp, name),
+            extra_postargs=[*FLAGS, *flags],
+            depends=[str(path) for path in SOURCES.iterdir()],
+        )
+
+    def copy_extensions_to_source(self) -> None:
+        """Editable installs: skipped when there is nothing to copy."""
+        if Path(self.get_ext_fullpath(self.extensions[0].name)).exists() or not self.inplace:
+            super().copy_extensions_to_source()
+
+
+setup(
+    ext_modules=[Extension("longspan.attention._native", sources=[str(SOURCES / "dispatch.cpp")], optional=True)],
+    cmdclass={"build_ext": BuildKernel},
+)

@@ -1,0 +1,81 @@
+// The library's C interface: picks the build for this machine's instruction set.
+#include <cstring>
+
+#include "problem.h"
+
+#define LONGSPAN_DECLARE(name)              \
+  namespace name {                          \
+  int attend_forward(const Problem&);       \
+  int attend_backward(const Problem&);      \
+  }
+#ifdef LONGSPAN_X86
+LONGSPAN_DECLARE(avx512)
+LONGSPAN_DECLARE(avx2)
+#endif
+LONGSPAN_DECLARE(portable)
+
+namespace {
+
+struct Build {
+  const char* name;
+  bool (*runs_here)();
+  KernelFunction forward, backward;
+};
+
+bool always() { return true; }
+#ifdef LONGSPAN_X86
+bool has_avx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+}
+bool has_avx512() {
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+}
+#endif
+
+// Best first.
+const Build kBuilds[] = {
+#ifdef LONGSPAN_X86
+    {"avx512", has_avx512, avx512::attend_forward, avx512::attend_backward},
+    {"avx2", has_avx2, avx2::attend_forward, avx2::attend_backward},
+#endif
+    {"portable", always, portable::attend_forward, portable::attend_backward},
+};
+
+const Build* find(const char* name) {
+  for (const Build& build : kBuilds)
+    if (!strcmp(build.name, name)) return build.runs_here() ? &build : nullptr;
+  return nullptr;
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* longspan_instruction_sets() {
+#ifdef LONGSPAN_X86
+  return "avx512 avx2 portable";
+#else
+  return "portable";
+#endif
+}
+
+const char* longspan_best_instruction_set() {
+  for (const Build& build : kBuilds)
+    if (build.runs_here()) return build.name;
+  return "portable";
+}
+
+int64_t longspan_problem_size() { return sizeof(Problem); }
+
+int longspan_attend_forward(const Problem* problem, const char* instruction_set) {
+  const Build* build = find(instruction_set);
+  return build ? build->forward(*problem) : kBadInstructionSet;
+}
+
+int longspan_attend_backward(const Problem* problem, const char* instruction_set) {
+  const Build* build = find(instruction_set);
+  return build ? build->backward(*problem) : kBadInstructionSet;
+}
+
+}

@@ -1,0 +1,82 @@
+"""The bars of the native kernel: what each measured ratio must be.
+
+The measurements are in `kernel.py`. A bar that cannot be judged on a machine is shown without one.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+DIRECTIONS = ("forward", "training")
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a measured value must be."""
+
+    limit: float
+    at_least: bool
+
+    def holds(self, value: float) -> bool:
+        """Whether ``value`` is on the right side."""
+        return value >= self.limit if self.at_least else value <= self.limit
+
+    def __str__(self) -> str:
+        return f"{'>=' if self.at_least else '<='} {self.limit:g}"
+
+
+def _least(forward: float, training: float) -> dict[str, Bound]:
+    return {"forward": Bound(forward, True), "training": Bound(training, True)}
+
+
+def _most(forward: float, training: float) -> dict[str, Bound]:
+    return {"forward": Bound(forward, False), "training": Bound(training, False)}
+
+
+BOUNDS: dict[str, dict[str, Bound]] = {
+    "fp32, share of torch.mm": _least(0.85, 0.85),
+    "bf16, share of torch.mm": _least(0.65, 0.60),
+    "bf16, times as fast as fp32": _least(0.9, 0.9),
+    "window 64, share of torch.mm": _least(0.40, 0.39),
+    "head_dim 32, share of torch.mm": _least(0.60, 0.60),
+    "fp32, times as fast as Hugging Face": _least(12.0, 14.0),
+    "fp32, times as fast as Hugging Face, both with huge pages": _least(6.0, 8.0),
+    "bf16, times as fast as Hugging Face": _least(16.0, 15.0),
+    "bf16, times as fast as Hugging Face, both with huge pages": _least(6.5, 6.5),
+    "64 globals, rate against 1 global": _least(0.85, 0.85),
+    "dilation 2, time against 1": _most(1.1, 1.1),
+    "dilation 4, time against 1": _most(1.1, 1.1),
+    "extra memory, in tensors like q": _most(1.1, 4.3),
+    "time per token, longest against shortest": _most(1.25, 1.25),
+    "dropout 0.1, time against none": _most(1.25, 1.25),
+    "padded tail, time per pair against none": _most(1.1, 1.1),
+    "8 documents packed, time per pair against one": _most(1.25, 1.25),
+    "8 ragged documents, padded time against packed": _least(1.0, 1.0),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Result:
+    """One measured value beside its bar."""
+
+    name: str
+    direction: str
+    value: float
+    bound: Bound | None
+    """None: shown, not judged."""
+    detail: str = ""
+
+    @property
+    def passed(self) -> bool | None:
+        """None when it is not judged."""
+        return None if self.bound is None else self.bound.holds(self.value)
+
+    def record(self) -> dict[str, Any]:
+        """As JSON."""
+        limits = {"bar": str(self.bound) if self.bound else None, "passed": self.passed}
+        return {"name": self.name, "direction": self.direction, "value": self.value, **limits, "detail": self.detail}
+
+
+def result(name: str, direction: str, value: float, detail: str = "", *, judged: bool = True) -> Result:
+    """A measured value with its bar."""
+    bound = BOUNDS[name][direction] if judged else None
+    return Result(name=name, direction=direction, value=value, bound=bound, detail=detail)

@@ -1,0 +1,98 @@
+"""The part of a Longformer layer that is not a projection: what all contestants compute.
+
+Local rows, global rows, and the second put in the place of the first. The benchmarks give one set
+of projections to both calls; a model has a second set for the global rows, which costs the same here.
+"""
+
+from collections.abc import Sequence
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from longspan.attention.attend import Implementation, attend, attend_global
+from longspan.attention.pattern import Pattern
+from longspan.attention.positions import global_positions
+
+
+def longformer_core(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    pattern: Pattern | Sequence[Pattern],
+    is_global: Tensor | None,
+    *,
+    is_padding: Tensor | None = None,
+    document_starts: Tensor | None = None,
+    dropout: float = 0.0,
+    seed: int | None = None,
+    impl: Implementation = "auto",
+) -> Tensor:
+    """Window, global keys and global rows.
+
+    Args:
+        q: [batch, heads, length, head_dim].
+        k: [batch, heads, length, head_dim].
+        v: [batch, heads, length, head_dim].
+        pattern: the window, one for all heads or one per head.
+        is_global: [batch, length] bool, or None for no global tokens.
+        is_padding: [batch, length] bool.
+        document_starts: [documents + 1] integers.
+        dropout: probability of dropping a pair.
+        seed: of the dropout masks.
+        impl: the implementation of `attend` and `attend_global`.
+
+    Returns:
+        [batch, heads, length, head_dim].
+    """
+    local = cast(
+        Tensor,
+        attend(
+            q,
+            k,
+            v,
+            pattern,
+            is_global=is_global,
+            is_padding=is_padding,
+            document_starts=document_starts,
+            dropout=dropout,
+            seed=seed,
+            impl=impl,
+        ),
+    )
+    if is_global is None:
+        return local
+    positions = global_positions(is_global)
+    rows = cast(
+        Tensor,
+        attend_global(
+            _rows_at(q, positions),
+            k,
+            v,
+            positions,
+            is_padding=is_padding,
+            document_starts=document_starts,
+            dropout=dropout,
+            seed=seed,
+            impl=impl,
+        ),
+    )
+    example, slot = (positions >= 0).nonzero(as_tuple=True)
+    place = (example, slice(None), positions[example, slot])
+    if local.requires_grad:
+        # The backward pass may need the local rows as they were.
+        return _replaced(local, place, rows[example, :, slot])
+    local[place] = rows[example, :, slot]
+    return local
+
+
+def _rows_at(x: Tensor, positions: Tensor) -> Tensor:
+    """[batch, heads, globals, head_dim], any row where the position is -1."""
+    index = positions.clamp(min=0)[:, None, :, None].expand(-1, x.shape[1], -1, x.shape[3])
+    return x.gather(2, index)
+
+
+def _replaced(x: Tensor, place: tuple[Tensor, slice, Tensor], rows: Tensor) -> Tensor:
+    result = x.clone(memory_format=torch.preserve_format)
+    result[place] = rows
+    return result

@@ -1,0 +1,1 @@
+"""The commands. Thin: each parses its arguments and calls a layer below."""
