@@ -16,12 +16,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn import functional as F
 
 from longspan.attention.dropout import keep_mask
 from longspan.attention.pieces import Heads, Piece, head_groups, pieces
 from longspan.attention.positions import global_positions
-from longspan.attention.request import Request, take
+from longspan.attention.request import Request
 
 # Scores per piece: on a CPU they should stay near the cache, elsewhere there must be enough work for
 # one launch.
@@ -186,45 +185,39 @@ def _attend(plan: _Plan, piece: Piece, x: _Operands) -> tuple[Tensor, Tensor]:
 
     Shapes below: c blocks of b queries, w keys in a window, g global keys, H' heads of the piece.
     """
-    request, group, dtype = plan.request, piece.group, plan.request.compute_dtype
-    device = x.q.device
-    # Positions first: [1 or B, c, b, 1] of the queries, [1 or B, c, 1, w + g] of the keys.
-    block = torch.arange(piece.blocks, device=device)[:, None] * piece.block
-    if request.offset is None:
-        query = request.query_positions()[:, piece.rows][:, None, :, None]
-    else:
-        row = block + torch.arange(piece.block, device=device)
-        query = (request.offset + piece.rows.start + piece.step * row)[None, :, :, None]
-    window = (piece.first or 0) + block + torch.arange(piece.width, device=device)  # [c, w], in steps
-    key = (piece.keys.start + piece.step * window)[None, :, None]
-    seen = request.sees(group.pattern, query, key, through_global=False)
-    if plan.global_at is not None:
-        global_key = plan.global_at[:, None, None]
-        seen_globally = request.sees(group.pattern, query, global_key, through_global=True)
-        rows = (x.q.shape[0], piece.blocks, piece.block, -1)
-        seen = torch.cat([seen.expand(rows), seen_globally.expand(rows)], -1)
-        keys = (x.q.shape[0], piece.blocks, 1, -1)
-        key = torch.cat([key.expand(keys), global_key.expand(keys)], -1)
+    request, pattern, dtype = plan.request, piece.group.pattern, plan.request.compute_dtype
+    block = torch.arange(piece.blocks, device=x.q.device)[:, None] * piece.block
+    row = block + torch.arange(piece.block, device=x.q.device)  # [c, b], in steps from the first row
+    window = block + torch.arange(piece.width, device=x.q.device) + (piece.first or 0)  # [c, w], from the first key
+    q = _pick(x.q.to(dtype) * request.scale, row, piece)
+    k, v = (_pick(_spread(kv.to(dtype), piece), window, piece) for kv in (x.k, x.v))
 
-    q = _into_blocks(x.q.to(dtype) * request.scale, piece)
-    k, v = (_windows(kv.to(dtype), piece, window) for kv in (x.k, x.v))
+    if request.offset is None:
+        query = request.query_positions()[:, None, piece.rows, None]
+    else:
+        query = (request.offset + piece.rows.start + piece.step * row)[None, :, :, None]
+    key = (piece.keys.start + piece.step * window)[None, :, None]
+    seen = request.sees(pattern, query, key, through_global=False)
+    if plan.global_at is not None and x.global_k is not None and x.global_v is not None:
+        global_key = plan.global_at[:, None, None]
+        seen_globally = request.sees(pattern, query, global_key, through_global=True)
+        seen = _join(seen, seen_globally, (x.q.shape[0], piece.blocks, piece.block, -1), -1)
+        key = _join(key, global_key, (x.q.shape[0], piece.blocks, 1, -1), -1)
+        k, v = (
+            _join(local, _spread(kv.to(dtype), piece)[:, :, None], (*local.shape[:3], -1, local.shape[4]), 3)
+            for local, kv in ((k, x.global_k), (v, x.global_v))
+        )
+
     scores = q @ k.transpose(-1, -2)
-    global_v = None
-    if x.global_k is not None and x.global_v is not None:
-        global_k, global_v = (_spread(kv.to(dtype), piece) for kv in (x.global_k, x.global_v))
-        to_globals = q.flatten(2, 3) @ global_k.transpose(-1, -2)
-        scores = torch.cat([scores, to_globals.unflatten(2, (piece.blocks, piece.block))], -1)
     if x.position_query is not None and x.position_keys is not None:
         reach = x.position_keys.shape[1] // 2
-        position_query = _into_blocks(x.position_query.to(dtype) * request.scale, piece)
-        per_offset = position_query.flatten(2, 3) @ x.position_keys.to(dtype).transpose(-1, -2)
-        index = ((key - query).clamp(-reach, reach) + reach)[:, None].expand(scores.shape)
-        scores = scores + per_offset.unflatten(2, (piece.blocks, piece.block)).gather(-1, index)
+        position_query = _pick(x.position_query.to(dtype) * request.scale, row, piece)
+        per_offset = position_query @ x.position_keys.to(dtype)[:, None].transpose(-1, -2)
+        index = (key - query).clamp(-reach, reach) + reach
+        scores = scores + per_offset.gather(-1, index[:, None].expand(scores.shape))
     if x.bias is not None:
         reach = x.bias.shape[1] // 2
-        index = (key - query).clamp(-reach, reach) + reach
-        table = x.bias.to(dtype).index_select(1, index.flatten()).unflatten(1, index.shape)
-        scores = scores + table.transpose(0, 1)
+        scores = scores + x.bias.to(dtype)[:, (key - query).clamp(-reach, reach) + reach].transpose(0, 1)
 
     scores = torch.where(seen[:, None], scores, -torch.inf)
     # A row that sees nothing has the maximum -inf; any finite number does in its place.
@@ -236,31 +229,22 @@ def _attend(plan: _Plan, piece: Piece, x: _Operands) -> tuple[Tensor, Tensor]:
     lse = torch.where(some, total.log() + top, -torch.inf).squeeze(-1)
     if request.dropout > 0:
         weights = torch.where(_kept(request, piece, query, key), weights, 0.0) / (1.0 - request.dropout)
-    out = weights[..., : piece.width] @ v
-    if global_v is not None:
-        to_globals = weights[..., piece.width :].flatten(2, 3)
-        out = out + (to_globals @ global_v).unflatten(2, (piece.blocks, piece.block))
-    out = out / total
+    out = weights @ v / total
     if piece.first is None:
         return out[:, :, 0], lse[:, :, 0]
-    row = torch.arange(piece.count, device=device)
-    return out[:, :, row // piece.block, row % piece.block], lse[:, :, row // piece.block, row % piece.block]
+    at = torch.arange(piece.count, device=x.q.device)
+    at = (slice(None), slice(None), at // piece.block, at % piece.block)
+    return out[at], lse[at]
 
 
-def _into_blocks(x: Tensor, piece: Piece) -> Tensor:
-    """[B, H', rows, D] -> [B, H', c, b, D], the last block filled up with zeros."""
-    if piece.first is None:
-        return x[:, :, None]
-    row = torch.arange(piece.blocks,device=x.device)[:, None] * piece.block + torch.arange(piece.block,device=x.device)
-    return x[:, :, row.clamp(max=piece.count-1)]
+def _pick(x: Tensor, index: Tensor, piece: Piece) -> Tensor:
+    """[B, H', rows, D] at ``index`` [c, i] -> [B, H', c, i, D]; beyond the ends stands what is not used."""
+    return x[:, :, None] if piece.first is None else x[:, :, index.clamp(0, x.shape[2] - 1)]
 
 
-def _windows(x: Tensor, piece: Piece, window: Tensor) -> Tensor:
-    """[B, G', keys, D] -> [B, H', c, w, D]; beyond the ends stand keys that `sees` hides."""
-    x = _spread(x, piece)
-    if piece.first is None:
-        return x[:, :, None]
-    return x[:, :, window.clamp(0, x.shape[2] - 1)]
+def _join(local: Tensor, globally: Tensor, shape: tuple[int, ...], dim: int) -> Tensor:
+    """Window and global keys side by side, both expanded to ``shape``, which has -1 at ``dim``."""
+    return torch.cat([local.expand(shape), globally.expand(shape)], dim)
 
 
 def _spread(x: Tensor, piece: Piece) -> Tensor:

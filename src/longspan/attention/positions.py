@@ -1,5 +1,7 @@
 """From a mask of global tokens to the positions of their queries."""
 
+from typing import cast
+
 import torch
 from torch import Tensor
 
@@ -14,8 +16,7 @@ def global_positions(is_global: Tensor) -> Tensor:
         [batch, most] int64, rising, filled up with -1, where ``most`` is the largest count of a row.
     """
     counts = is_global.sum(1)
-    most = counts.max().item() if counts.numel() else 0
-    assert isinstance(most, int)
+    most = cast(int, counts.max().item()) if counts.numel() else 0
     if torch.compiler.is_compiling():
         torch._check(most >= 0)
         torch._check(most <= is_global.shape[1])

@@ -130,10 +130,11 @@ def take(table: Tensor, position: Tensor) -> Tensor:
         [B, ...], of the table's dtype.
     """
     size = max(table.shape[0], position.shape[0])
-    flat = position.clamp(0, max(table.shape[1] - 1, 0)).expand(size, *position.shape[1:])
+    inside = position.clamp(0, max(table.shape[1] - 1, 0)).expand(size, *position.shape[1:])
     if table.shape[1] == 0:
-        return table.new_zeros(flat.shape)
-    return table.expand(size, -1).gather(1, flat.reshape(size, -1)).view(flat.shape)
+        return table.new_zeros(inside.shape)
+    example = torch.arange(size, device=table.device).view(-1, *(1,) * (position.dim() - 1))
+    return table.expand(size, -1)[example, inside]
 
 
 def default_scale(head_dim: int) -> float:

@@ -33,6 +33,8 @@ class Contestant:
     full attention."""
     prepare: Callable[[Workload, Inputs], Call]
     trains: bool = True
+    compiles: bool = False
+    """The first call compiles, which is in neither the times nor the memory."""
     needs: str | None = None
     """The package that must be installed."""
     note: str = ""
@@ -268,6 +270,7 @@ CONTESTANTS = (
         claims="longformer",
         prepare=_flex,
         trains=False,
+        compiles=True,
         note="forward only on CPUs; compilation is not in the times",
     ),
     Contestant(

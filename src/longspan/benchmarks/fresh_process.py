@@ -10,6 +10,8 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -44,27 +46,36 @@ def answers(
         if value is not None:
             variables[name] = value
     command = [sys.executable, "-m", "longspan.benchmarks.fresh_process", function, json.dumps(dict(arguments))]
-    timed_out = False
-    process = subprocess.Popen(
-        command, env=variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    try:
-        out, err = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        out, err = process.communicate()
-        timed_out = True
-    except BaseException:
-        process.kill()
-        process.wait()
-        raise
-    for line in out.splitlines():
-        if line.startswith(_MARK):
-            yield json.loads(line.removeprefix(_MARK))
-    if timed_out:
-        raise ProcessFailedError(f"took more than {timeout:.0f} s")
-    if process.returncode:
-        raise ProcessFailedError(_last_line(err) or f"exit code {process.returncode}")
+    timed_out = threading.Event()
+    # stderr goes to a file: a pipe that nobody empties would stop a talkative process.
+    with tempfile.TemporaryFile("w+") as complaints:
+        process = subprocess.Popen(
+            command, env=variables, text=True, stdout=subprocess.PIPE, stderr=complaints
+        )
+
+        def give_up() -> None:
+            timed_out.set()
+            process.kill()
+
+        watchdog = threading.Timer(timeout, give_up) if timeout is not None else None
+        if watchdog:
+            watchdog.start()
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if line.startswith(_MARK):
+                    yield json.loads(line.removeprefix(_MARK))
+            process.wait()
+        finally:
+            if watchdog:
+                watchdog.cancel()
+            process.kill()
+            process.wait()
+        if timed_out.is_set():
+            raise ProcessFailedError(f"took more than {timeout:.0f} s")
+        if process.returncode:
+            complaints.seek(0)
+            raise ProcessFailedError(_last_line(complaints.read()) or f"exit code {process.returncode}")
 
 
 def _last_line(text: str) -> str:

@@ -16,10 +16,12 @@ from torch import Tensor
 from longspan.attention.attend import Implementation
 from longspan.benchmarks import fresh_process, machine
 from longspan.benchmarks.bars import DIRECTIONS, Result, result
-from longspan.benchmarks.contestants import Call, hugging_face_core
+from longspan.benchmarks.contestants import Call, Contestant, hugging_face_core
+from longspan.benchmarks.gate import check
 from longspan.benchmarks.longformer_core import longformer_core
 from longspan.benchmarks.measure import Timing, interleaved, peak_extra_bytes
 from longspan.benchmarks.workload import (
+    DTYPES,
     TRAINING_FACTOR,
     Inputs,
     Workload,
@@ -284,10 +286,20 @@ GROUPS: dict[str, Callable[[Setting], Iterable[Result]]] = {
 }
 
 
-def measure_bars(setting: Setting, groups: Sequence[str]) -> Iterator[tuple[str, list[Result]]]:
-    """Measures the named groups, one after the other."""
-    for group in groups:
-        yield group, list(GROUPS[group](setting))
+def check_core(setting: Setting) -> None:
+    """Correctness first, in both dtypes.
+
+    Raises:
+        WrongResultError: the implementation is wrong, so its speed means nothing.
+    """
+    core = Contestant(
+        name=setting.impl,
+        label=f"longspan, {setting.impl}",
+        claims="longformer",
+        prepare=lambda work, inputs: _core(work, inputs, setting.impl),
+    )
+    for dtype in DTYPES:
+        check(core, replace(setting.work, dtype=dtype), training=True)
 
 
 def _core(work: Workload, inputs: Inputs, impl: Implementation, **options: Any) -> Call:

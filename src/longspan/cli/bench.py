@@ -16,6 +16,95 @@ Impl = Literal["native", "blocked", "reference"]
 
 
 @app.command
+def attention(
+    *,
+    quick: bool = False,
+    output: Path = Path("bench-results"),
+    lengths: Annotated[tuple[int, ...], Parameter(consume_multiple=True)] = (),
+    contestants: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
+    training: bool = True,
+    dtype: Literal["float32", "bfloat16"] = "float32",
+    heads: int = 12,
+    head_dim: int = 64,
+    window: int = 512,
+    num_globals: int = 1,
+    threads: int | None = None,
+    repetitions: int | None = None,
+    max_seconds: float | None = None,
+    max_gigabytes: float | None = None,
+) -> None:
+    """Compare attention with its alternatives: time and memory against length.
+
+    Every contestant is first checked against a dense reference. Writes attention.json,
+    attention.csv and pictures (PNG and SVG), one for each direction.
+
+    Args:
+        quick: short sequences and small limits; takes less than a minute.
+        output: directory for the files.
+        lengths: sequence lengths; by default 1024 to 65536, doubling.
+        contestants: those to compare, instead of all: native, blocked, hf, hf-mask, sdpa-full,
+            sdpa-band, flex, local-attention, loop.
+        training: measure forward and backward too.
+        dtype: of the inputs.
+        heads: attention heads.
+        head_dim: components of a head.
+        window: keys that a token sees, both sides together.
+        num_globals: global tokens.
+        threads: of torch; by default torch decides.
+        repetitions: samples per median.
+        max_seconds: a contestant grows no further once a call takes longer.
+        max_gigabytes: or once it needs more memory beyond its inputs.
+    """
+    require("matplotlib", extra="plots")
+    import torch
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from longspan.benchmarks import attention as benchmark
+    from longspan.benchmarks import report
+    from longspan.benchmarks.gate import WrongResultError
+    from longspan.benchmarks.workload import Workload
+    from longspan.plots import scaling
+    from longspan.plots.style import image_bytes
+
+    everyone = benchmark.Plan().contestants
+    usual = tuple(name for name in everyone if not (quick and name in benchmark.QUICK_LEAVES_OUT))
+    with user_mistakes():
+        plan = benchmark.Plan(
+            work=Workload(heads=heads, head_dim=head_dim, window=window, num_globals=num_globals, dtype=dtype),
+            lengths=tuple(sorted(set(lengths))) or (benchmark.QUICK_LENGTHS if quick else benchmark.LENGTHS),
+            contestants=contestants or usual,
+            directions=("forward", "training") if training else ("forward",),
+            repetitions=repetitions or (3 if quick else 5),
+            max_seconds=max_seconds or (1.5 if quick else 60.0),
+            max_bytes=(max_gigabytes or (2.0 if quick else 6.0)) * 1e9,
+        )
+        if threads is not None:
+            _at_least_one(threads=threads)
+            torch.set_num_threads(threads)
+    columns = (TextColumn("{task.percentage:>3.0f}%"), BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    try:
+        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+            task = progress.add_task("starting", total=benchmark.steps(plan))
+            found = benchmark.run(plan, lambda what: progress.update(task, advance=1, description=what))
+    except WrongResultError as error:
+        raise SystemExit(f"longspan: {error}; no speed is reported") from error
+    console = report.console()
+    for table in report.scaling_tables(found):
+        console.print(table)
+    for name, reason in found["missing"].items():
+        console.print(f"{name}: left out, {reason}")
+    _warn_of(found["foreign_load"])
+    report.write_json(output / "attention.json", found)
+    report.write_csv(output / "attention.csv", found["records"])
+    for direction in plan.directions:
+        figure = scaling.draw(found, direction)
+        for kind in ("png", "svg"):
+            report.write_bytes(output / f"attention-{direction}.{kind}", image_bytes(figure, kind))
+    print(f"Results: {output / 'attention.json'}, picture: {output / 'attention-forward.png'}")
+
+
+@app.command
 def kernel(
     *,
     output: Path = Path("bench-results"),
@@ -67,12 +156,11 @@ def kernel(
             task = progress.add_task(group)
             results += measurements.GROUPS[group](setting)
             progress.remove_task(task)
-    console = Console()
+    console = report.console()
     console.print(report.bars_table(results))
     judged = [result for result in results if result.passed is not None]
-    console.print(f"{sum(bool(result.passed) for result in judged)} of {len(judged)} bars hold")
-    if load.share > 0.05:
-        console.print(f"Other processes used {load.share:.0%} of the machine: measure again when it is quiet.")
+    print(f"{sum(bool(result.passed) for result in judged)} of {len(judged)} bars hold")
+    _warn_of(load.share)
     path = report.write_json(
         output / "kernel.json",
         {
@@ -82,6 +170,11 @@ def kernel(
         },
     )
     print(f"Results: {path}")
+
+
+def _warn_of(foreign_load: float) -> None:
+    if foreign_load > 0.05:
+        print(f"Other processes used {foreign_load:.0%} of the machine: measure again when it is quiet.")
 
 
 def _chosen(only: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:

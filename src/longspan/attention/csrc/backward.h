@@ -1,1 +1,220 @@
+// The backward pass: recomputes the weights from the log-sum-exp and turns them into gradients.
+//
+// With P the weights, keep the dropout mask over its survival rate, and everything per pair:
+//   dV += (P keep) dO,   dS = P (keep (dO . V) - delta),   dQ += scale dS K,   dK += scale dS Q,
+// where delta = dO . O - d_lse. Five products, each in the form of `matmul.h`.
+//
+// Keys are shared by queries of neighbouring runs, so runs are as long as a window is wide and the
+// even ones are done before the odd ones: no two runs at work touch the same key, nothing is atomic,
+// and every sum has one order. A run gathers its key gradients in memory of its own.
+#pragma once
+#include "position_terms.h"
 
+namespace LONGSPAN_ISA {
+
+// The smallest number of query blocks of a run.
+constexpr i64 kBackwardBlocks = 8;
+
+// How the queries of a residue class are cut into runs, and which keys a run reaches.
+struct Runs {
+  PhaseOfHead phase;
+  i64 length, count;
+
+  Runs(const Problem& p, const PhaseOfHead& of) : phase(of) {
+    const bool unbounded = phase.positions || phase.left + phase.right >= phase.key_steps;
+    // As many runs as fit so that the global keys' partial sums take no more room than d_k itself.
+    length = larger(larger(phase.left + phase.right, kBackwardBlocks * kBlock), p.max_globals);
+    if (unbounded) length = larger<i64>(1, phase.query_count);
+    length = (length + kBlock - 1) / kBlock * kBlock;
+    count = larger<i64>(1, (phase.query_count + length - 1) / length);
+  }
+  i64 key_begin(i64 run) const {
+    return phase.positions ? 0 : larger<i64>(0, phase.query_step + run * length - phase.left);
+  }
+  i64 key_end(i64 run) const {
+    if (phase.positions) return phase.key_steps;
+    if (phase.query_count == 0) return key_begin(run);
+    return smaller(phase.key_steps,
+                   phase.query_step + smaller((run + 1) * length, phase.query_count) + phase.right);
+  }
+};
+
+template <class T, class C>
+struct Backward : PositionTerms<T, C> {
+  using Base = PositionTerms<T, C>;
+  using Base::block, Base::chunk, Base::dead, Base::drop_below, Base::head, Base::head_dim, Base::kGroup,
+      Base::kVector, Base::kv_head, Base::p, Base::phase, Base::q, Base::q_t, Base::query_hash, Base::scores,
+      Base::width;
+
+  C *d_out, *d_out_t;      // [kBlock][width] and [width][kBlock]
+  C* d_scores;             // [kChunk][kBlock]
+  C* d_q;                  // [kBlock][width]
+  C *d_k, *d_v;            // [key_end - key_begin][width]
+  C *d_global_k, *d_global_v;  // [globals][width], of this task
+  i64 key_begin = 0, key_end = 0;
+  alignas(64) C lse[kBlock], delta[kBlock];
+
+  Backward(const Problem& problem) : Base(problem) {}
+
+  bool prepare(i64 key_rows) {
+    i64 size = 0;
+    layout(key_rows, size);
+    if (!this->allocate(size)) return false;
+    layout(key_rows, size = 0);
+    return true;
+  }
+  void layout(i64 key_rows, i64& at) {
+    this->place_shared(larger<i64>(kChunk, smaller<i64>(key_rows, kBackwardBlocks * kBlock + 576)), at);
+    this->place_position_terms(at);
+    this->place(d_out, kBlock * width, at);
+    this->place(d_out_t, kBlock * width, at);
+    this->place(d_scores, kChunk * kBlock, at);
+    this->place(d_q, kBlock * width, at);
+    this->place(d_k, key_rows * width, at);
+    this->place(d_v, key_rows * width, at);
+  }
+
+  // One run of a residue class, for all query heads of a key/value head. `d_global`: [2][globals][width].
+  void run(i64 b, i64 which_kv_head, i64 residue, const Runs& runs, i64 run, C* d_global) {
+    const i64 members = p.heads / p.kv_heads;
+    this->begin_task(b, which_kv_head, which_kv_head * members, residue);
+    key_begin = runs.key_begin(run);
+    key_end = runs.key_end(run);
+    d_global_k = d_global;
+    d_global_v = d_global + this->globals * width;
+    memset(d_k, 0, sizeof(C) * (key_end - key_begin) * width);
+    memset(d_v, 0, sizeof(C) * (key_end - key_begin) * width);
+    if (this->globals) memset(d_global, 0, sizeof(C) * 2 * this->globals * width);
+    const i64 to = smaller((run + 1) * runs.length, phase.query_count);
+    for (i64 member = 0; member < members; member++) {
+      head = which_kv_head * members + member;
+      for (i64 at = run * runs.length; at < to; at += kBlock) run_block(at);
+    }
+    // An odd run adds to what its even neighbours left; all else is written for the first time.
+    const bool odd = run % 2;
+    const i64 before = odd ? runs.key_end(run - 1) : 0;
+    const i64 after = odd && run + 1 < runs.count ? runs.key_begin(run + 1) : phase.key_steps;
+    for (i64 t = key_begin; t < key_end; t++) {
+      const bool add = t < before || t >= after;
+      flush(p.d_k, d_k, t, C(p.scale), add);
+      flush(p.d_v, d_v, t, C(1), add);
+    }
+    if (run == 0) clear_keys(0, key_begin);
+    if (run == runs.count - 1) clear_keys(key_end, phase.key_steps);
+  }
+
+  void flush(const View& view, const C* from, i64 step, C factor, bool add) {
+    T* row = this->template row_of<T>(view, kv_head, phase.position(step));
+    from += (step - key_begin) * width;
+    if (add) unpack_row<true>(from, head_dim, factor, row);
+    else unpack_row<false>(from, head_dim, factor, row);
+  }
+  void clear_keys(i64 from, i64 to) {
+    for (i64 t = from; t < to; t++) {
+      zero_row(this->template row_of<T>(p.d_k, kv_head, phase.position(t)), head_dim);
+      zero_row(this->template row_of<T>(p.d_v, kv_head, phase.position(t)), head_dim);
+    }
+  }
+
+  void run_block(i64 from) {
+    memset(d_q, 0, sizeof(C) * kBlock * width);
+    this->clear_position_gradients();
+    if (this->begin_block(from)) {
+      this->pack_queries(p.q, C(p.scale) * kLog2E<C>, q, q_t);
+      this->pack_queries(p.d_out, C(1), d_out, d_out_t);
+      this->pack_position_query();
+      load_row_constants();
+      this->for_each_chunk(key_end, [&](i64 first_global) {
+        chunk.segments[0].dk = d_global_k + first_global * width;
+        chunk.segments[0].dv = d_global_v + first_global * width;
+        chunk.segments[1].dk = d_k + (chunk.band_step - key_begin) * width;
+        chunk.segments[1].dv = d_v + (chunk.band_step - key_begin) * width;
+        this->rows_times_lanes([](const Segment<C>& s) { return s.k; }, q_t, scores);
+        this->add_position_terms();
+        this->rows_times_lanes([](const Segment<C>& s) { return s.v; }, d_out_t, d_scores);
+        for (int lane = 0; lane < block.count; lane += kGroup) differentiate_group(lane);
+        this->accumulate_rows(scores, d_out, [](const Segment<C>& s) { return s.dv; });
+        this->accumulate_rows(d_scores, q, [](const Segment<C>& s) { return s.dk; });
+        this->accumulate_lanes(d_scores, [](const Segment<C>& s) { return s.k; }, d_q);
+        this->accumulate_position_gradients(d_scores);
+      });
+    }
+    for (int i = 0; i < block.count; i++) {
+      T* row = this->template row_of<T>(p.d_q, head, block.row + i * block.row_step);
+      if (dead[i]) zero_row(row, head_dim);
+      else unpack_row<false>(d_q + i * width, head_dim, C(p.scale), row);
+    }
+    this->write_position_gradients();
+  }
+
+  // The log-sum-exp in units of log 2, and delta, of every lane. A lane without a query gets a
+  // log-sum-exp so large that its weights vanish.
+  void load_row_constants() {
+    const i64 base = (this->example * p.heads + head) * p.queries;
+    const C* row_lse = static_cast<const C*>(p.lse) + base;
+    const C* row_d_lse = p.d_lse ? static_cast<const C*>(p.d_lse) + base : nullptr;
+    for (int i = 0; i < kBlock; i++) {
+      lse[i] = -C(kNoScore), delta[i] = 0;
+      if (i >= block.count || dead[i]) continue;
+      const i64 row = block.row + i * block.row_step;
+      if (row_lse[row] == -INFINITY) continue;
+      const T* out = this->template row_of<const T>(p.out, head, row);
+      Vector<C> sum{};
+      int d = 0;
+      for (; d + kVector <= head_dim; d += kVector) sum += load_wide(out + d) * load(d_out + i * width + d);
+      for (; d < head_dim; d++) sum[0] += widen(out[d]) * d_out[i * width + d];
+      lse[i] = row_lse[row] * kLog2E<C>;
+      delta[i] = sum_of_lanes<C>(sum) - (row_d_lse ? row_d_lse[row] : C(0));
+    }
+  }
+
+  // scores -> weights (after dropout), d_scores -> gradients of the scores; 0 for pairs that are not.
+  void differentiate_group(int lane) {
+    int from, whole_from, whole_to, to;
+    this->rows_of_group(lane, from, whole_from, whole_to, to);
+    auto clear = [&](int begin, int end) {
+      for (int r = begin; r < end; r++)
+        for (int v = 0; v < 2; v++) put(r, lane + v * kVector, Vector<C>{}, Vector<C>{});
+    };
+    auto masked = [&](int begin, int end) {
+      for (int r = begin; r < end; r++)
+        for (int v = 0; v < 2; v++) {
+          const int at = lane + v * kVector;
+          const Mask<C> seen = lanes_between<C>(chunk.low[r] - at, chunk.high[r] - at);
+          Vector<C> weight, d_score;
+          differentiate(r, at, weight, d_score);
+          put(r, at, select<C>(seen, weight, Vector<C>{}), select<C>(seen, d_score, Vector<C>{}));
+        }
+    };
+    clear(0, from);
+    masked(from, whole_from);
+    for (int r = whole_from; r < whole_to; r++)
+      for (int v = 0; v < 2; v++) {
+        const int at = lane + v * kVector;
+        Vector<C> weight, d_score;
+        differentiate(r, at, weight, d_score);
+        put(r, at, weight, d_score);
+      }
+    masked(whole_to, to);
+    clear(to, chunk.rows);
+  }
+
+  LONGSPAN_INLINE void differentiate(int r, int lane, Vector<C>& weight, Vector<C>& d_score) const {
+    const Vector<C> probability = exp2_of(load(scores + r * kBlock + lane) - load(lse + lane));
+    Vector<C> d_weight = load(d_scores + r * kBlock + lane);
+    weight = probability;
+    if (drop_below) {
+      const Mask<C> keep = kept<C>(query_hash + lane, chunk.position[r], drop_below);
+      const C factor = C(1 / (1 - p.dropout));
+      weight = select<C>(keep, weight * factor, Vector<C>{});
+      d_weight = select<C>(keep, d_weight * factor, Vector<C>{});
+    }
+    d_score = probability * (d_weight - load(delta + lane));
+  }
+  LONGSPAN_INLINE void put(int r, int lane, Vector<C> weight, Vector<C> d_score) {
+    store(scores + r * kBlock + lane, weight);
+    store(d_scores + r * kBlock + lane, d_score);
+  }
+};
+
+}  // namespace LONGSPAN_ISA

@@ -16,7 +16,7 @@ struct Forward : PositionTerms<T, C> {
   C* sums;  // [kBlock][width]: weighted sums of values, not yet normalised
   alignas(64) C highest[kBlock], total[kBlock], shrink[kBlock];
 
-  Forward(const Problem& problem, const PositionTables<C>& tables) : Base(problem, tables) {}
+  Forward(const Problem& problem) : Base(problem) {}
 
   bool prepare(i64 band_rows) {
     i64 size = 0;

@@ -12,59 +12,129 @@
 namespace LONGSPAN_ISA {
 
 // Query blocks that one forward task works through, so that neighbours share packed keys.
-constexpr i64 kForwardBlocks = 4;
+constexpr i64 kForwardBlocks = 8;
 
-struct ForwardTask {
-  i64 example, head, residue, from;
+struct Task {
+  i64 example, head, residue, run;
 };
 
-template <class T, class C>
-int forward(const Problem& p) {
-  constexpr i64 run = kForwardBlocks * kBlock;
-  // Heads innermost: heads of one stretch of the sequence share memory pages.
-  std::vector<ForwardTask> tasks;
-  i64 band_rows = kChunk;
-  for (i64 b = 0; b < p.batch; b++)
-    for (i64 from = 0; from < p.queries; from += run)
-      for (i64 h = 0; h < p.heads; h++)
-        for (i64 residue = 0; residue < p.patterns[3 * h + 2]; residue++) {
-          const PhaseOfHead phase = phase_of(p, b, h, residue);
-          if (from < phase.query_count) tasks.push_back({b, h, residue, from});
-          band_rows = larger(band_rows, smaller<i64>(phase.key_steps, smaller<i64>(1024, run + phase.left + phase.right)));
-        }
-  const PositionTables<C> tables{};
-  const i64 count = i64(tasks.size());
+// Runs work(worker, task) for every task, a worker per thread; false if a worker got no memory.
+template <class Worker, class Prepare, class Work>
+int spread(const Problem& p, const std::vector<std::vector<Task>>& waves, Prepare prepare, Work work) {
   int status = kDone;
 #pragma omp parallel num_threads(int(p.threads))
   {
-    Forward<T, C> worker(p, tables);
-    const bool ready = worker.prepare(band_rows);
+    Worker worker(p);
+    const bool ready = prepare(worker);
     if (!ready) {
 #pragma omp atomic write
       status = kOutOfMemory;
     }
+    for (const std::vector<Task>& wave : waves) {
+      const i64 count = i64(wave.size());
 #pragma omp for schedule(dynamic, 1)
-    for (i64 t = 0; t < count; t++)
-      if (ready) worker.run(tasks[t].example, tasks[t].head, tasks[t].residue, tasks[t].from, tasks[t].from + run);
+      for (i64 t = 0; t < count; t++)
+        if (ready) work(worker, wave[t], t);
+    }
   }
   return status;
 }
 
-template <template <class, class> class>
-struct Unused;
+template <class T, class C>
+int forward(const Problem& p) {
+  constexpr i64 run = kForwardBlocks * kBlock;
+  std::vector<std::vector<Task>> waves(1);
+  i64 band_rows = kChunk;
+  for (i64 b = 0; b < p.batch; b++)
+    for (i64 from = 0; from < p.queries; from += run)
+      for (i64 h = 0; h < p.heads; h++)  // inside: heads of one stretch of the sequence share memory pages
+        for (i64 residue = 0; residue < p.patterns[3 * h + 2]; residue++) {
+          const PhaseOfHead phase = phase_of(p, b, h, residue);
+          if (from < phase.query_count) waves[0].push_back({b, h, residue, from});
+          band_rows = larger(band_rows, smaller<i64>(1088, run + phase.left + phase.right));
+        }
+  return spread<Forward<T, C>>(
+      p, waves, [&](Forward<T, C>& worker) { return worker.prepare(band_rows); },
+      [&](Forward<T, C>& worker, const Task& task, i64) {
+        worker.run(task.example, task.head, task.residue, task.run, task.run + run);
+      });
+}
 
-int attend_forward(const Problem& p) {
+// Adds the tasks' shares of the global keys' gradients, in the order of the tasks.
+template <class T, class C>
+void add_globals(const Problem& p, const std::vector<std::vector<Task>>& waves, const std::vector<C>& d_global,
+                 i64 width) {
+  for (i64 pair = 0; pair < p.batch * p.kv_heads; pair++) {
+    const i64 b = pair / p.kv_heads, head = pair % p.kv_heads, globals = p.global_counts[b];
+    std::vector<C> sum(2 * globals * width);
+    const C* share = d_global.data();
+    for (const std::vector<Task>& wave : waves)
+      for (const Task& task : wave) {
+        if (task.example == b && task.head == head)
+          for (i64 i = 0; i < i64(sum.size()); i++) sum[i] += share[i];
+        share += 2 * p.max_globals * width;
+      }
+    for (i64 g = 0; g < globals; g++) {
+      const i64 position = p.global_positions[b * p.max_globals + g];
+      auto row_of = [&](const View& view) {
+        return static_cast<T*>(view.data) + b * view.batch + head * view.head + position * view.row;
+      };
+      unpack_row<true>(sum.data() + g * width, int(p.head_dim), C(p.scale), row_of(p.d_k));
+      unpack_row<true>(sum.data() + (globals + g) * width, int(p.head_dim), C(1), row_of(p.d_v));
+    }
+  }
+}
+
+template <class T, class C>
+int backward(const Problem& p) {
+  std::vector<std::vector<Task>> waves(2);
+  i64 key_rows = kChunk;
+  const i64 members = p.kv_heads ? p.heads / p.kv_heads : 1;
+  for (i64 b = 0; b < p.batch; b++)
+    for (i64 run = 0, more = 1; more; run++) {
+      more = 0;
+      for (i64 g = 0; g < p.kv_heads; g++)
+        for (i64 residue = 0; residue < p.patterns[3 * g * members + 2]; residue++) {
+          const Runs runs(p, phase_of(p, b, g * members, residue));
+          if (run >= runs.count) continue;
+          more = 1;
+          waves[run % 2].push_back({b, g, residue, run});
+          key_rows = larger(key_rows, runs.key_end(run) - runs.key_begin(run));
+        }
+    }
+  const i64 width = (p.head_dim + kLanes<C> - 1) / kLanes<C> * kLanes<C>;
+  const i64 per_task = 2 * p.max_globals * width, evens = i64(waves[0].size());
+  std::vector<C> d_global(per_task * (evens + i64(waves[1].size())));
+  const int status = spread<Backward<T, C>>(
+      p, waves, [&](Backward<T, C>& worker) { return worker.prepare(key_rows); },
+      [&](Backward<T, C>& worker, const Task& task, i64 t) {
+        const Runs runs(p, phase_of(p, task.example, task.head * members, task.residue));
+        C* mine = d_global.data() + per_task * (task.run % 2 ? evens + t : t);
+        worker.run(task.example, task.head, task.residue, runs, task.run, mine);
+      });
+  if (status == kDone && p.max_globals) add_globals<T, C>(p, waves, d_global, width);
+  return status;
+}
+
+template <class Call>
+int by_type(const Problem& p, Call call) {
   try {
     switch (p.dtype) {
-      case kFloat32: return forward<float, float>(p);
-      case kBFloat16: return forward<BFloat16, float>(p);
-      case kFloat16: return forward<Float16, float>(p);
-      default: return forward<double, double>(p);
+      case kFloat32: return call(float{}, float{});
+      case kBFloat16: return call(BFloat16{}, float{});
+      case kFloat16: return call(Float16{}, float{});
+      default: return call(double{}, double{});
     }
   } catch (const std::bad_alloc&) {
     return kOutOfMemory;
   }
 }
 
+int attend_forward(const Problem& p) {
+  return by_type(p, [&](auto t, auto c) { return forward<decltype(t), decltype(c)>(p); });
+}
+int attend_backward(const Problem& p) {
+  return by_type(p, [&](auto t, auto c) { return backward<decltype(t), decltype(c)>(p); });
+}
+
 }  // namespace LONGSPAN_ISA
-namespace LONGSPAN_ISA { int attend_backward(const Problem&) { return 1; } }

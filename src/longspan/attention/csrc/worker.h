@@ -16,6 +16,7 @@ namespace LONGSPAN_ISA {
 
 // Keys that are worked on together; scores of a block and a chunk stay in the first-level cache.
 constexpr int kChunk = 96;
+constexpr int kPrefetchRows = 12;
 // Below every finite score: the running maximum before a key was seen.
 constexpr float kNoScore = -1e30f;
 
@@ -144,13 +145,26 @@ struct Worker {
     pack_row(row_of<const T>(p.v, kv_head, position), head_dim, width, v, poison);
   }
 
+  void prefetch_key(i64 position) const {
+    const char *k = (const char*)row_of<const T>(p.k, kv_head, position);
+    const char *v = (const char*)row_of<const T>(p.v, kv_head, position);
+    for (int at = 0; at < head_dim * int(sizeof(T)); at += 64) {
+      __builtin_prefetch(k + at);
+      __builtin_prefetch(v + at);
+    }
+  }
+
   // Makes steps [from, to) available in the band panel, and packs on to `ahead` while there is room.
   void pack_band(i64 from, i64 to, i64 ahead) {
     if (from >= band.from && to <= band.to) return;
     band.from = from;
     band.to = larger(to, smaller(ahead, from + band.capacity));
     Vector<C> poison{};
-    for (i64 t = from; t < band.to; t++) pack_key(band, t - from, phase.position(t), poison);
+    for (i64 t = from; t < band.to; t++) {
+      // Rows lie a page apart, out of the hardware prefetcher's sight.
+      prefetch_key(phase.position(smaller(t + kPrefetchRows, phase.key_steps - 1)));
+      pack_key(band, t - from, phase.position(t), poison);
+    }
     band.clean = is_clean<C>(poison);
   }
 

@@ -1,0 +1,280 @@
+"""Attention beside its alternatives: time and memory against the length of the sequence.
+
+Three passes. The gate: every contestant against the dense reference, on a small shape; one wrong
+result ends the benchmark. Memory: one fresh process per contestant, growing until a limit. Time: all
+contestants that are left at a length take turns in this process.
+"""
+
+import gc
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import torch
+
+from longspan.attention import native
+from longspan.benchmarks import fresh_process, machine
+from longspan.benchmarks.bars import DIRECTIONS
+from longspan.benchmarks.contestants import CONTESTANTS, Contestant
+from longspan.benchmarks.gate import check
+from longspan.benchmarks.measure import ForeignLoad, interleaved, limit_memory, peak_extra_bytes
+from longspan.benchmarks.workload import Workload, both_ways, make_inputs
+
+LENGTHS = (1024, 2048, 4096, 8192, 16384, 32768, 65536)
+QUICK_LENGTHS = (1024, 2048, 4096)
+# Compilation alone takes longer than the rest of the quick form.
+QUICK_LEAVES_OUT = ("flex",)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """What to measure."""
+
+    work: Workload = field(default_factory=Workload)
+    """Its length is replaced by each of ``lengths``."""
+    lengths: tuple[int, ...] = LENGTHS
+    contestants: tuple[str, ...] = tuple(contestant.name for contestant in CONTESTANTS)
+    directions: tuple[str, ...] = DIRECTIONS
+    repetitions: int = 5
+    max_seconds: float = 60.0
+    """A contestant grows no further once a call takes longer."""
+    max_bytes: float = 6e9
+    """Or once a call needs more memory beyond its inputs."""
+
+    def __post_init__(self) -> None:
+        known = [contestant.name for contestant in CONTESTANTS]
+        for name in self.contestants:
+            if name not in known:
+                raise ValueError(f"contestants has {name!r}; it must be among {', '.join(known)}")
+        if not self.lengths or min(self.lengths) < 1:
+            raise ValueError(f"lengths is {self.lengths}; every length must be at least 1")
+        if self.repetitions < 1:
+            raise ValueError(f"repetitions is {self.repetitions}; it must be at least 1")
+        if self.max_seconds <= 0 or self.max_bytes <= 0:
+            raise ValueError("max_seconds and max_bytes must be above 0")
+
+
+@dataclass(kw_only=True, slots=True)
+class Record:
+    """One contestant at one length in one direction."""
+
+    contestant: str
+    direction: str
+    length: int
+    seconds: float | None = None
+    """Median of the interleaved calls."""
+    spread: float | None = None
+    extra_bytes: int | None = None
+    """Peak beyond the inputs."""
+    compile_seconds: float | None = None
+    stopped: str | None = None
+    """Why there is no value here; the contestant grows no further."""
+
+
+Notify = Callable[[str], None]
+
+
+def steps(plan: Plan) -> int:
+    """How often `run` notifies, for a progress bar."""
+    chosen = len(available(plan.contestants)[0])
+    return chosen + 2 * chosen * len(plan.lengths) * len(plan.directions)
+
+
+def run(plan: Plan, notify: Notify = lambda what: None) -> dict[str, Any]:
+    """Runs the three passes.
+
+    Args:
+        plan: what to measure.
+        notify: told what has just been done.
+
+    Returns:
+        What goes into the JSON file.
+
+    Raises:
+        WrongResultError: a contestant does not compute what it claims.
+    """
+    contestants, missing = available(plan.contestants)
+    with ForeignLoad() as load:
+        errors: dict[str, float] = {}
+        for contestant in contestants:
+            errors[contestant.name] = check(contestant, plan.work, training="training" in plan.directions)
+            notify(f"checked {contestant.label}")
+        records = [record for contestant in contestants for record in _memory_pass(contestant, plan, notify)]
+        _time_pass(contestants, plan, records, notify)
+    return {
+        "machine": machine.describe(),
+        "workload": asdict(plan.work) | {"length": None},
+        "limits": {"max_seconds": plan.max_seconds, "max_bytes": plan.max_bytes},
+        "repetitions": plan.repetitions,
+        "foreign_load": round(load.share, 3),
+        "missing": missing,
+        "contestants": [
+            {
+                "name": contestant.name,
+                "label": contestant.label,
+                "computes": contestant.claims,
+                "note": contestant.note,
+                "gate_error": errors[contestant.name],
+            }
+            for contestant in contestants
+        ],
+        "records": [asdict(record) for record in records],
+    }
+
+
+def available(names: Sequence[str]) -> tuple[list[Contestant], dict[str, str]]:
+    """The contestants that can run here, and why the others cannot."""
+    present: list[Contestant] = []
+    missing: dict[str, str] = {}
+    for contestant in CONTESTANTS:
+        if contestant.name not in names:
+            continue
+        if contestant.needs and machine.version_of(contestant.needs) is None:
+            missing[contestant.name] = f"the package {contestant.needs} is not installed"
+        elif contestant.name == "native" and not native.status().available:
+            missing[contestant.name] = native.status().reason or "not available"
+        else:
+            present.append(contestant)
+    return present, missing
+
+
+def _memory_pass(contestant: Contestant, plan: Plan, notify: Notify) -> list[Record]:
+    records: list[Record] = []
+    expected = len(plan.lengths) * len(plan.directions)
+    arguments = {
+        "name": contestant.name,
+        "work": asdict(plan.work),
+        "lengths": plan.lengths,
+        "directions": plan.directions,
+        "max_seconds": plan.max_seconds,
+        "max_bytes": plan.max_bytes,
+        "threads": torch.get_num_threads(),
+    }
+    # Imports and compilation come on top of the calls.
+    timeout = 120 + expected * (3 * plan.max_seconds + 60)
+    try:
+        for answer in fresh_process.answers(
+            "longspan.benchmarks.attention:measure_memory", arguments, timeout=timeout
+        ):
+            records.append(Record(**answer))
+            notify(f"memory of {contestant.label}, {records[-1].direction}, {records[-1].length} tokens")
+    except fresh_process.ProcessFailedError as error:
+        done = {(record.direction, record.length) for record in records}
+        stopped = {record.direction for record in records if record.stopped}
+        for direction in plan.directions:
+            left = [n for n in plan.lengths if (direction, n) not in done]
+            if left and direction not in stopped:
+                record = Record(
+                    contestant=contestant.name, direction=direction, length=left[0], stopped=str(error)
+                )
+                records.append(record)
+    for _ in range(expected - len(records)):
+        notify(f"memory of {contestant.label}")
+    return records
+
+
+def measure_memory(
+    *,
+    name: str,
+    work: dict[str, Any],
+    lengths: Sequence[int],
+    directions: Sequence[str],
+    max_seconds: float,
+    max_bytes: float,
+    threads: int,
+) -> Iterator[dict[str, Any]]:
+    """In a fresh process: one contestant's peak at growing lengths, until a limit."""
+    torch.set_num_threads(threads)
+    (contestant,) = (contestant for contestant in CONTESTANTS if contestant.name == name)
+    base = Workload(**work)
+    # The limit is on address space, so it is loose; it only keeps the machine alive.
+    limit_memory(int(3 * max_bytes) + 8 * replace(base, length=max(lengths)).tensor_bytes)
+    for direction in directions:
+        if direction == "training" and not contestant.trains:
+            continue
+        small = replace(base, length=min(lengths))
+        _measure_one(contestant, small, direction)
+        previous: Record | None = None
+        for length in sorted(lengths):
+            record = Record(contestant=name, direction=direction, length=length)
+            record.stopped = _foreseen(previous, length, max_seconds, max_bytes)
+            if record.stopped is None:
+                extra, seconds, compiling = _measure_one(contestant, replace(base, length=length), direction)
+                record.extra_bytes, record.seconds, record.compile_seconds = extra, seconds, compiling
+                if isinstance(extra, str):
+                    record.extra_bytes, record.stopped = None, extra
+                elif seconds > max_seconds:
+                    record.stopped = f"over {max_seconds:g} s"
+                elif extra > max_bytes:
+                    record.stopped = f"over {max_bytes / 1e9:g} GB"
+            yield asdict(record)
+            if record.stopped:
+                break
+            previous = record
+
+
+def _foreseen(previous: Record | None, length: int, max_seconds: float, max_bytes: float) -> str | None:
+    """The limit that will be broken, since nobody's cost grows more slowly than the length."""
+    if previous is None or previous.seconds is None or previous.extra_bytes is None:
+        return None
+    growth = length / previous.length
+    if previous.seconds * growth > max_seconds:
+        return f"over {max_seconds:g} s"
+    return f"over {max_bytes / 1e9:g} GB" if previous.extra_bytes * growth > max_bytes else None
+
+
+def _measure_one(
+    contestant: Contestant, work: Workload, direction: str
+) -> tuple[int | str, float, float | None]:
+    """Peak bytes (or why there are none), seconds of the measured call, seconds of compilation."""
+    seconds, compiling = 0.0, None
+    try:
+        inputs = make_inputs(work, training=direction == "training")
+        prepared = None
+        if contestant.compiles:
+            begin = time.perf_counter()
+            prepared = contestant.prepare(work, inputs)
+            both_ways("", prepared, inputs)[f" {direction}"]()
+            compiling = time.perf_counter() - begin
+
+        def call() -> object:
+            nonlocal seconds
+            ready = both_ways("", prepared or contestant.prepare(work, inputs), inputs)[f" {direction}"]
+            begin = time.perf_counter()
+            out = ready()
+            seconds = time.perf_counter() - begin
+            return out, ready
+
+        extra = peak_extra_bytes(call)
+    except (RuntimeError, MemoryError, ValueError) as error:
+        if isinstance(error, RuntimeError) and "allocate" not in str(error):
+            raise
+        return ("out of memory" if not isinstance(error, ValueError) else str(error)), seconds, compiling
+    return extra, seconds, compiling
+
+
+def _time_pass(contestants: list[Contestant], plan: Plan, records: list[Record], notify: Notify) -> None:
+    """Fills in the seconds: interleaved medians instead of the memory pass's single cold call."""
+    for record in records:
+        record.seconds = None
+    by_name = {contestant.name: contestant for contestant in contestants}
+    for direction in plan.directions:
+        for length in plan.lengths:
+            alive = {
+                record.contestant: record
+                for record in records
+                if (record.direction, record.length) == (direction, length) and not record.stopped
+            }
+            work = replace(plan.work, length=length)
+            inputs = make_inputs(work, training=direction == "training")
+            calls = {
+                name: both_ways("", by_name[name].prepare(work, inputs), inputs)[f" {direction}"]
+                for name in alive
+            }
+            for name, timing in interleaved(calls, repetitions=plan.repetitions).items():
+                alive[name].seconds, alive[name].spread = timing.median, timing.spread
+            del calls, inputs
+            gc.collect()
+            for contestant in contestants:
+                notify(f"times at {length} tokens, {direction}, {contestant.label}")

@@ -1,0 +1,107 @@
+"""Time and memory against length, as in figure 1 of the Longformer paper: two panels, log-log."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from longspan.plots.style import BLUE, BROWN, FAINT, GREEN, GREY, ORANGE, PURPLE, RC, RED, SKY
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Colour, marker, line style: no two lines differ by colour alone.
+LINES = {
+    "native": (BLUE, "o", "-"),
+    "blocked": (SKY, "s", "-"),
+    "hf": (ORANGE, "^", "-"),
+    "hf-mask": (RED, "v", "-"),
+    "sdpa-full": (GREY, "D", "--"),
+    "sdpa-band": (PURPLE, "P", "--"),
+    "flex": (GREEN, "X", "-"),
+    "local-attention": (BROWN, "p", "-"),
+    "loop": ("#000000", "*", ":"),
+}
+TITLES = {"forward": "Forward pass", "training": "Forward and backward pass"}
+UNITS = {"time": ((1e-3, "ms"), (1.0, "s"), (60.0, "min")), "memory": ((1e6, "MB"), (1e9, "GB"))}
+
+
+def draw(report: Mapping[str, Any], direction: str) -> "Figure":
+    """Draws a report of `longspan bench attention`.
+
+    Args:
+        report: what the benchmark wrote as JSON.
+        direction: "forward" or "training".
+    """
+    import matplotlib
+
+    with matplotlib.rc_context(RC):
+        return _draw(report, direction)
+
+
+def _draw(report: Mapping[str, Any], direction: str) -> "Figure":
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10.5, 5.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    lines = [
+        (contestant, [r for r in report["records"] if _belongs(r, contestant["name"], direction)])
+        for contestant in report["contestants"]
+    ]
+    lines = [(contestant, records) for contestant, records in lines if records]
+    _panel(left, lines, "seconds", 1.0)
+    _panel(right, lines, "extra_bytes", 1.0)
+    lengths = sorted({record["length"] for _, records in lines for record in records})
+    for axes in (left, right):
+        axes.set_xticks(lengths, [_short(length) for length in lengths])
+        axes.minorticks_off()
+        axes.set_xlabel("sequence length (tokens)")
+        axes.grid(which="major", color=FAINT, linewidth=0.8)
+        axes.set_axisbelow(True)
+    left.set_title("Time", loc="left", fontweight="bold")
+    right.set_title("Memory beyond the inputs", loc="left", fontweight="bold")
+    left.yaxis.set_major_formatter(lambda value, _: _quantity(value, UNITS["time"]))
+    right.yaxis.set_major_formatter(lambda value, _: _quantity(value, UNITS["memory"]))
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+    figure.suptitle(f"{TITLES[direction]}: {_caption(report)}", x=0.01, ha="left", fontsize=10)
+    return figure
+
+
+def _belongs(record: Mapping[str, Any], name: str, direction: str) -> bool:
+    has_value = record["seconds"] is not None and record["extra_bytes"] is not None
+    return record["contestant"] == name and record["direction"] == direction and has_value
+
+
+def _panel(axes: "Axes", lines: Sequence[tuple[Mapping[str, Any], Any]], key: str, floor: float) -> None:
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    for contestant, records in lines:
+        colour, marker, style = LINES[contestant["name"]]
+        ours = contestant["name"] == "native"
+        axes.plot(
+            [record["length"] for record in records],
+            [max(record[key], floor if key == "extra_bytes" else 0) for record in records],
+            color=colour,
+            marker=marker,
+            linestyle=style,
+            linewidth=2.6 if ours else 1.4,
+            markersize=6 if ours else 5,
+            zorder=3 if ours else 2,
+            label=contestant["label"],
+        )
+
+
+def _caption(report: Mapping[str, Any]) -> str:
+    work, host = report["workload"], report["machine"]
+    globals_ = f"{work['num_globals']} global token{'' if work['num_globals'] == 1 else 's'}"
+    shape = f"batch {work['batch']}, {work['heads']} heads of {work['head_dim']}, window {work['window']}, {globals_}"
+    return f"{shape}, {work['dtype']}; {host['cpu']}, {host['threads']} threads"
+
+
+def _short(length: int) -> str:
+    return f"{length // 1024}k" if length % 1024 == 0 else str(length)
+
+
+def _quantity(value: float, units: Sequence[tuple[float, str]]) -> str:
+    size, unit = next(((s, u) for s, u in reversed(units) if value >= 0.9995 * s), units[0])
+    return f"{value / size:g} {unit}"
