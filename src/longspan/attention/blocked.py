@@ -105,7 +105,6 @@ class _Recomputed(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        grad_out, grad_lse = grads
         dtype = ctx.plan.request.compute_dtype
         operands = _Operands(*ctx.saved_tensors)
         wanted: list[bool] = [needed for needed in ctx.needs_input_grad[1:]]
@@ -120,13 +119,15 @@ class _Recomputed(torch.autograd.Function):
                 for x, place, want in zip(operands, places, wanted, strict=True)
             ]
             with torch.enable_grad():
-                out, lse = _attend(ctx.plan, piece, _Operands(*cut))  # pyright: ignore[reportArgumentType]
+                parts = _attend(ctx.plan, piece, _Operands(*cut))  # pyright: ignore[reportArgumentType]
+            # Without a gradient of q or k, say, the log-sum-exp depends on nothing.
+            pairs = [
+                (part, grad[places.q].to(dtype))
+                for part, grad in zip(parts, grads, strict=True)
+                if part.requires_grad
+            ]
             sources = [x for x in cut if x is not None and x.requires_grad]
-            found = torch.autograd.grad(
-                (out, lse),
-                sources,
-                (grad_out[places.q].to(dtype), grad_lse[places.q]),
-            )
+            found = torch.autograd.grad([part for part, _ in pairs], sources, [grad for _, grad in pairs])
             remaining = iter(found)
             for total, place in zip(totals, places, strict=True):
                 if total is not None:

@@ -28,7 +28,7 @@ def run_with_probabilities(request: Request) -> tuple[Tensor, Tensor, Tensor]:
     dtype = request.compute_dtype
     # Hidden before the exponential: a large hidden score would overflow it, and 0 * inf is NaN in the gradient.
     scores = torch.where(_visible(request), _scores(request), -torch.inf)
-    lse = scores.logsumexp(-1) if scores.shape[-1] else _nothing(scores)
+    lse = scores.logsumexp(-1) if scores.shape[-1] else scores.sum(-1) - torch.inf
     finite_lse = torch.where(lse > -torch.inf, lse, 0.0)
     probabilities = (scores - finite_lse[..., None]).exp()
     dropped = torch.where(_kept(request), probabilities, 0.0) / (1.0 - request.dropout)
@@ -77,13 +77,13 @@ def _visible(request: Request) -> Tensor:
 
 def _kept(request: Request) -> Tensor:
     """[B, H, N, M] bool: the pairs that dropout leaves."""
-    batch, heads, queries, _ = request.q.shape
+    batch, heads = request.q.shape[:2]
     keys = request.k.shape[2]
     if request.dropout == 0:
         return request.q.new_ones((), dtype=torch.bool)
     assert request.seed is not None
     row = torch.arange(batch * heads, device=request.q.device).view(batch, heads, 1, 1)
-    query = request.query_positions().view(-1, 1, queries, 1)
+    query = request.query_positions()[:, None, :, None]
     key = torch.arange(keys, device=request.q.device)
     return keep_mask(request.seed, request.dropout, row, query, key)
 
@@ -98,7 +98,3 @@ def _hide_padding(request: Request, x: Tensor) -> Tensor:
 def _hide_dead(request: Request, x: Tensor) -> Tensor:
     """Zeros at dead queries, for the same reason."""
     return x.masked_fill(request.dead_queries()[:, None, :, None], 0.0)
-
-
-def _nothing(scores: Tensor) -> Tensor:
-    return scores.new_full(scores.shape[:-1], -torch.inf)

@@ -113,10 +113,22 @@ class Request:
                 seen = seen & ~take(self.is_global, key)
         if self.is_padding is not None:
             seen = seen & ~take(self.is_padding, key)
-        documents = self.documents()
-        if documents is not None:
-            seen = seen & (take(documents, query) == take(documents, key))
+        if self.document_starts is not None:
+            seen = seen & (self._document_of(query) == self._document_of(key))
         return seen
+
+    def _document_of(self, position: Tensor) -> Tensor:
+        """[1 or B, ...] positions -> a number for the document of each, unlike those of other rows.
+
+        Positions are looked up one by one, without a table over all of them, for an implementation
+        may ask again for each of many small pieces.
+        """
+        assert self.document_starts is not None
+        rows, keys = self.document_starts.shape[0], self.k.shape[2]
+        # The rows' starts, moved apart, make one rising list that every position can be looked up in.
+        shift = torch.arange(rows, device=position.device) * (keys + 1)
+        inside = position.clamp(0, max(keys - 1, 0)) + shift.view(-1, *(1,) * (position.dim() - 1))
+        return torch.bucketize(inside, (self.document_starts + shift[:, None]).flatten(), right=True)
 
 
 def take(table: Tensor, position: Tensor) -> Tensor:
@@ -129,12 +141,10 @@ def take(table: Tensor, position: Tensor) -> Tensor:
     Returns:
         [B, ...], of the table's dtype.
     """
-    size = max(table.shape[0], position.shape[0])
-    inside = position.clamp(0, max(table.shape[1] - 1, 0)).expand(size, *position.shape[1:])
+    example = torch.arange(table.shape[0], device=table.device).view(-1, *(1,) * (position.dim() - 1))
     if table.shape[1] == 0:
-        return table.new_zeros(inside.shape)
-    example = torch.arange(size, device=table.device).view(-1, *(1,) * (position.dim() - 1))
-    return table.expand(size, -1)[example, inside]
+        return table.new_zeros(torch.broadcast_shapes(example.shape, position.shape))
+    return table[example, position.clamp(0, table.shape[1] - 1)]
 
 
 def default_scale(head_dim: int) -> float:

@@ -193,21 +193,16 @@ def measure_memory(
     for direction in directions:
         if direction == "training" and not contestant.trains:
             continue
-        small = replace(base, length=min(lengths))
-        _measure_one(contestant, small, direction)
+        # A short call first, so that libraries, threads and code are not counted.
+        warm_up = Record(contestant=name, direction=direction, length=min(lengths))
+        _measure_one(warm_up, contestant, replace(base, length=warm_up.length))
         previous: Record | None = None
         for length in sorted(lengths):
             record = Record(contestant=name, direction=direction, length=length)
             record.stopped = _foreseen(previous, length, max_seconds, max_bytes)
             if record.stopped is None:
-                extra, seconds, compiling = _measure_one(contestant, replace(base, length=length), direction)
-                record.extra_bytes, record.seconds, record.compile_seconds = extra, seconds, compiling
-                if isinstance(extra, str):
-                    record.extra_bytes, record.stopped = None, extra
-                elif seconds > max_seconds:
-                    record.stopped = f"over {max_seconds:g} s"
-                elif extra > max_bytes:
-                    record.stopped = f"over {max_bytes / 1e9:g} GB"
+                _measure_one(record, contestant, replace(base, length=length))
+                record.stopped = record.stopped or _broken(record, max_seconds, max_bytes)
             yield asdict(record)
             if record.stopped:
                 break
@@ -216,42 +211,49 @@ def measure_memory(
 
 def _foreseen(previous: Record | None, length: int, max_seconds: float, max_bytes: float) -> str | None:
     """The limit that will be broken, since nobody's cost grows more slowly than the length."""
-    if previous is None or previous.seconds is None or previous.extra_bytes is None:
-        return None
-    growth = length / previous.length
-    if previous.seconds * growth > max_seconds:
+    growth = length / previous.length if previous else 1.0
+    return _broken(previous, max_seconds, max_bytes, growth) if previous else None
+
+
+def _broken(record: Record, max_seconds: float, max_bytes: float, growth: float = 1.0) -> str | None:
+    """The limit that the costs of ``record``, times ``growth``, are beyond."""
+    if record.seconds is not None and record.seconds * growth > max_seconds:
         return f"over {max_seconds:g} s"
-    return f"over {max_bytes / 1e9:g} GB" if previous.extra_bytes * growth > max_bytes else None
+    if record.extra_bytes is not None and record.extra_bytes * growth > max_bytes:
+        return f"over {max_bytes / 1e9:g} GB"
+    return None
 
 
-def _measure_one(
-    contestant: Contestant, work: Workload, direction: str
-) -> tuple[int | str, float, float | None]:
-    """Peak bytes (or why there are none), seconds of the measured call, seconds of compilation."""
-    seconds, compiling = 0.0, None
+def _measure_one(record: Record, contestant: Contestant, work: Workload) -> None:
+    """Fills in the peak of one call and its seconds, or why there is none."""
     try:
-        inputs = make_inputs(work, training=direction == "training")
+        inputs = make_inputs(work, training=record.direction == "training")
         prepared = None
         if contestant.compiles:
             begin = time.perf_counter()
             prepared = contestant.prepare(work, inputs)
-            both_ways("", prepared, inputs)[f" {direction}"]()
-            compiling = time.perf_counter() - begin
+            both_ways("", prepared, inputs)[f" {record.direction}"]()
+            record.compile_seconds = time.perf_counter() - begin
 
         def call() -> object:
-            nonlocal seconds
-            ready = both_ways("", prepared or contestant.prepare(work, inputs), inputs)[f" {direction}"]
+            ready = both_ways("", prepared or contestant.prepare(work, inputs), inputs)[
+                f" {record.direction}"
+            ]
             begin = time.perf_counter()
             out = ready()
-            seconds = time.perf_counter() - begin
+            record.seconds = time.perf_counter() - begin
+            # What was prepared must outlive the call, as it would in a model.
             return out, ready
 
-        extra = peak_extra_bytes(call)
-    except (RuntimeError, MemoryError, ValueError) as error:
-        if isinstance(error, RuntimeError) and "allocate" not in str(error):
+        record.extra_bytes = peak_extra_bytes(call)
+    except MemoryError:
+        record.stopped = "out of memory"
+    except ValueError as error:
+        record.stopped = str(error)
+    except RuntimeError as error:
+        if "allocate" not in str(error):
             raise
-        return ("out of memory" if not isinstance(error, ValueError) else str(error)), seconds, compiling
-    return extra, seconds, compiling
+        record.stopped = "out of memory"
 
 
 def _time_pass(contestants: list[Contestant], plan: Plan, records: list[Record], notify: Notify) -> None:

@@ -73,7 +73,13 @@ class Result:
     def record(self) -> dict[str, Any]:
         """As JSON."""
         limits = {"bar": str(self.bound) if self.bound else None, "passed": self.passed}
-        return {"name": self.name, "direction": self.direction, "value": self.value, **limits, "detail": self.detail}
+        return {
+            "name": self.name,
+            "direction": self.direction,
+            "value": self.value,
+            **limits,
+            "detail": self.detail,
+        }
 
 
 def result(name: str, direction: str, value: float, detail: str = "", *, judged: bool = True) -> Result:

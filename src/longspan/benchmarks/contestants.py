@@ -63,7 +63,8 @@ def hugging_face_with_mask(work: Workload, inputs: Inputs) -> Call:
     from transformers.models.longformer import LongformerConfig
 
     core, _ = _hugging_face(work, inputs)
-    config = LongformerConfig(attn_implementation="eager")
+    config = LongformerConfig()
+    config._attn_implementation = "eager"  # pyright: ignore[reportPrivateUsage]
     zero_one_two = torch.ones(work.batch, work.length)
     is_global = work.is_global()
     if is_global is not None:
@@ -88,7 +89,9 @@ def _hugging_face(work: Workload, inputs: Inputs) -> tuple[Callable[[Tensor], Te
     from transformers.models.longformer.modeling_longformer import LongformerSelfAttention
 
     if work.length % work.window:
-        raise ValueError(f"length is {work.length}; Hugging Face needs a multiple of the window, {work.window}")
+        raise ValueError(
+            f"length is {work.length}; Hugging Face needs a multiple of the window, {work.window}"
+        )
     if work.dilation != 1:
         raise ValueError(f"dilation is {work.dilation}; Hugging Face has no dilation")
     config = LongformerConfig(
@@ -232,8 +235,12 @@ def _loop(work: Workload, inputs: Inputs) -> Call:
 
 
 CONTESTANTS = (
-    Contestant(name="native", label="longspan, native kernel", claims="longformer", prepare=_longspan("native")),
-    Contestant(name="blocked", label="longspan, plain PyTorch", claims="longformer", prepare=_longspan("blocked")),
+    Contestant(
+        name="native", label="longspan, native kernel", claims="longformer", prepare=_longspan("native")
+    ),
+    Contestant(
+        name="blocked", label="longspan, plain PyTorch", claims="longformer", prepare=_longspan("blocked")
+    ),
     Contestant(
         name="hf",
         label="Hugging Face Longformer, mask patched out",

@@ -45,7 +45,13 @@ def answers(
         variables.pop(name, None)
         if value is not None:
             variables[name] = value
-    command = [sys.executable, "-m", "longspan.benchmarks.fresh_process", function, json.dumps(dict(arguments))]
+    command = [
+        sys.executable,
+        "-m",
+        "longspan.benchmarks.fresh_process",
+        function,
+        json.dumps(dict(arguments)),
+    ]
     timed_out = threading.Event()
     # stderr goes to a file: a pipe that nobody empties would stop a talkative process.
     with tempfile.TemporaryFile("w+") as complaints:
@@ -71,6 +77,8 @@ def answers(
                 watchdog.cancel()
             process.kill()
             process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
         if timed_out.is_set():
             raise ProcessFailedError(f"took more than {timeout:.0f} s")
         if process.returncode:

@@ -25,8 +25,8 @@ from longspan.benchmarks.workload import (
     TRAINING_FACTOR,
     Inputs,
     Workload,
-    local_pairs,
     both_ways,
+    local_pairs,
     make_inputs,
 )
 
@@ -122,7 +122,10 @@ def time_beside_hugging_face(
     load = Workload(**work)
     inputs = make_inputs(load, training=True)
     theirs = hugging_face_core(load, inputs)
-    candidates = {**both_ways("theirs", theirs, inputs), **both_ways("ours", _core(load, inputs, impl), inputs)}
+    candidates = {
+        **both_ways("theirs", theirs, inputs),
+        **both_ways("ours", _core(load, inputs, impl), inputs),
+    }
     # The first call of each pays for lazy initialisation; one cold round is enough to be rid of it.
     times = interleaved(candidates, repetitions=repetitions, warmups=1)
     yield {name: timing.median for name, timing in times.items()}
@@ -136,8 +139,13 @@ def global_tokens(setting: Setting) -> Iterator[Result]:
     }
     times = _time(_cores(works, setting), setting)
     for direction in DIRECTIONS:
-        rate = {name: _flops(work, direction) / times[f"{name} {direction}"].median for name, work in works.items()}
-        detail = " against ".join(f"{times[f'{name} {direction}'].median * 1e3:.1f} ms" for name in ("64", "1"))
+        rate = {
+            name: _flops(work, direction) / times[f"{name} {direction}"].median
+            for name, work in works.items()
+        }
+        detail = " against ".join(
+            f"{times[f'{name} {direction}'].median * 1e3:.1f} ms" for name in ("64", "1")
+        )
         yield result("64 globals, rate against 1 global", direction, rate["64"] / rate["1"], detail)
 
 
@@ -242,7 +250,9 @@ def masks(setting: Setting) -> Iterator[Result]:
     for key, name in names.items():
         for direction in DIRECTIONS:
             cost = {k: times[f"{k} {direction}"].median / pairs[k] for k in ("none", key)}
-            yield result(name, direction, cost[key] / cost["none"], f"{pairs[key] / pairs['none']:.2f} of the pairs")
+            yield result(
+                name, direction, cost[key] / cost["none"], f"{pairs[key] / pairs['none']:.2f} of the pairs"
+            )
 
 
 def ragged(setting: Setting) -> Iterator[Result]:
@@ -304,7 +314,9 @@ def check_core(setting: Setting) -> None:
 
 def _core(work: Workload, inputs: Inputs, impl: Implementation, **options: Any) -> Call:
     is_global: Tensor | None = options.pop("is_global", work.is_global())
-    return lambda: longformer_core(inputs.q, inputs.k, inputs.v, work.pattern, is_global, impl=impl, **options)
+    return lambda: longformer_core(
+        inputs.q, inputs.k, inputs.v, work.pattern, is_global, impl=impl, **options
+    )
 
 
 def _cores(works: dict[str, Workload], setting: Setting) -> dict[str, Call]:
@@ -324,9 +336,7 @@ def _product(setting: Setting, dtype: str) -> tuple[Call, float]:
     return lambda: torch.mm(a, b), 2.0 * size**3
 
 
-def _time(
-    candidates: dict[str, Call], setting: Setting, repetitions: int | None = None
-) -> dict[str, Timing]:
+def _time(candidates: dict[str, Call], setting: Setting, repetitions: int | None = None) -> dict[str, Timing]:
     return interleaved(candidates, repetitions=repetitions or setting.repetitions)
 
 
@@ -335,5 +345,5 @@ def _flops(work: Workload, direction: str) -> float:
 
 
 def _pairs(work: Workload, lengths: Sequence[int]) -> int:
-    """Pairs of separate documents, the first ``num_globals`` tokens of each global; window and global rows."""
+    """Pairs of separate documents, the first ``num_globals`` tokens of each being global."""
     return sum(local_pairs(work.pattern, n, work.num_globals) + work.num_globals * n for n in lengths)

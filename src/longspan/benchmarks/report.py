@@ -56,7 +56,13 @@ def console() -> Console:
 def bars_table(results: Iterable[Result]) -> Table:
     """The kernel's bars, measured."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column, justify in (("what", "left"), ("", "left"), ("measured", "right"), ("bar", "right"), ("", "left")):
+    for column, justify in (
+        ("what", "left"),
+        ("", "left"),
+        ("measured", "right"),
+        ("bar", "right"),
+        ("", "left"),
+    ):
         table.add_column(column, justify=justify)  # pyright: ignore[reportArgumentType]
     table.add_column("detail", style="dim")
     for result in results:
@@ -84,7 +90,9 @@ def scaling_tables(report: Mapping[str, Any]) -> Iterator[Table]:
     directions = [d for d in DIRECTIONS if any(direction == d for _, direction, _ in records)]
     for direction in directions:
         for title, key, show in (("time", "seconds", _seconds), ("extra memory", "extra_bytes", _megabytes)):
-            table = Table(title=f"{direction}: {title}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+            table = Table(
+                title=f"{direction}: {title}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False
+            )
             table.add_column("")
             for length in lengths:
                 table.add_column(f"{length:,}", justify="right")

@@ -71,7 +71,9 @@ def attention(
     usual = tuple(name for name in everyone if not (quick and name in benchmark.QUICK_LEAVES_OUT))
     with user_mistakes():
         plan = benchmark.Plan(
-            work=Workload(heads=heads, head_dim=head_dim, window=window, num_globals=num_globals, dtype=dtype),
+            work=Workload(
+                heads=heads, head_dim=head_dim, window=window, num_globals=num_globals, dtype=dtype
+            ),
             lengths=tuple(sorted(set(lengths))) or (benchmark.QUICK_LENGTHS if quick else benchmark.LENGTHS),
             contestants=contestants or usual,
             directions=("forward", "training") if training else ("forward",),
@@ -82,7 +84,12 @@ def attention(
         if threads is not None:
             _at_least_one(threads=threads)
             torch.set_num_threads(threads)
-    columns = (TextColumn("{task.percentage:>3.0f}%"), BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    columns = (
+        TextColumn("{task.percentage:>3.0f}%"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
     try:
         with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
             task = progress.add_task("starting", total=benchmark.steps(plan))

@@ -1,7 +1,7 @@
 """Mistakes of the user, which end a command with one line and not with a traceback."""
 
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 
@@ -10,7 +10,7 @@ class UsageError(Exception):
 
 
 @contextmanager
-def user_mistakes() -> Iterator[None]:
+def user_mistakes() -> Generator[None]:
     """A ValueError in this block is the user's; put only the reading of arguments in it."""
     try:
         yield
@@ -21,4 +21,6 @@ def user_mistakes() -> Iterator[None]:
 def require(package: str, *, extra: str) -> None:
     """Says which extra to install when an optional package is missing."""
     if importlib.util.find_spec(package) is None:
-        raise UsageError(f"this needs the package {package}; install it with: pip install 'longspan[{extra}]'")
+        raise UsageError(
+            f"this needs the package {package}; install it with: pip install 'longspan[{extra}]'"
+        )

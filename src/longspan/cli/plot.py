@@ -1,5 +1,60 @@
 """`longspan plot`: pictures of who sees whom."""
 
-from cyclopts import App
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from longspan.cli.errors import require, user_mistakes
 
 app = App(name="plot", help="Draw attention patterns.")
+
+
+@app.command
+def pattern(
+    *,
+    output: Path = Path("pattern.png"),
+    left: int | None = None,
+    right: int | None = None,
+    dilation: int | None = None,
+    globals: Annotated[tuple[int, ...], Parameter(consume_multiple=True)] = (),
+    length: int = 32,
+    layers: int = 0,
+) -> None:
+    """Draw who sees whom.
+
+    Without a window, the four patterns of the Longformer paper's figure 2. With one, that pattern.
+
+    Args:
+        output: the picture, .png or .svg.
+        left: keys seen before a token.
+        right: keys seen after it; as many as before it when not given; 0 is causal.
+        dilation: distance between neighbouring keys of the window.
+        globals: positions of global tokens.
+        length: tokens.
+        layers: also draw what the token in the middle depends on after each of so many layers.
+    """
+    require("matplotlib", extra="plots")
+    from longspan.attention.pattern import Pattern
+    from longspan.benchmarks.report import write_bytes
+    from longspan.plots import pattern as pictures
+    from longspan.plots.style import image_bytes
+
+    with user_mistakes():
+        kind = output.suffix.removeprefix(".").lower()
+        if kind not in ("png", "svg"):
+            raise ValueError(f"--output is {output}; its name must end with .png or .svg")
+        if left is None and right is None:
+            if dilation is not None or globals or layers:
+                raise ValueError("--dilation, --globals and --layers belong to a window: give --left too")
+            figure = pictures.draw_paper()
+        else:
+            sides = {"left": right if left is None else left, "right": left if right is None else right}
+            layer = pictures.Layer(
+                pattern=Pattern(**sides, dilation=1 if dilation is None else dilation),
+                length=length,
+                globals=globals,
+            )
+            figure = pictures.draw_layer(layer, layers)
+    write_bytes(output, image_bytes(figure, kind))
+    print(f"Picture: {output}")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from longspan.plots.style import BLUE, BROWN, FAINT, GREEN, GREY, ORANGE, PURPLE, RC, RED, SKY
+from longspan.plots.style import BLUE, BROWN, FAINT, GREEN, GREY, ORANGE, PAPER, PURPLE, RC, RED, SKY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,8 +48,8 @@ def _draw(report: Mapping[str, Any], direction: str) -> "Figure":
         for contestant in report["contestants"]
     ]
     lines = [(contestant, records) for contestant, records in lines if records]
-    _panel(left, lines, "seconds", 1.0)
-    _panel(right, lines, "extra_bytes", 1.0)
+    _panel(left, lines, "seconds", floor=1e-9)
+    _panel(right, lines, "extra_bytes", floor=1.0)
     lengths = sorted({record["length"] for _, records in lines for record in records})
     for axes in (left, right):
         axes.set_xticks(lengths, [_short(length) for length in lengths])
@@ -72,7 +72,7 @@ def _belongs(record: Mapping[str, Any], name: str, direction: str) -> bool:
     return record["contestant"] == name and record["direction"] == direction and has_value
 
 
-def _panel(axes: "Axes", lines: Sequence[tuple[Mapping[str, Any], Any]], key: str, floor: float) -> None:
+def _panel(axes: "Axes", lines: Sequence[tuple[Mapping[str, Any], Any]], key: str, *, floor: float) -> None:
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     for contestant, records in lines:
@@ -80,12 +80,14 @@ def _panel(axes: "Axes", lines: Sequence[tuple[Mapping[str, Any], Any]], key: st
         ours = contestant["name"] == "native"
         axes.plot(
             [record["length"] for record in records],
-            [max(record[key], floor if key == "extra_bytes" else 0) for record in records],
+            [max(record[key], floor) for record in records],
             color=colour,
             marker=marker,
             linestyle=style,
             linewidth=2.6 if ours else 1.4,
             markersize=6 if ours else 5,
+            markeredgecolor=PAPER,
+            markeredgewidth=0.6,
             zorder=3 if ours else 2,
             label=contestant["label"],
         )
@@ -94,8 +96,13 @@ def _panel(axes: "Axes", lines: Sequence[tuple[Mapping[str, Any], Any]], key: st
 def _caption(report: Mapping[str, Any]) -> str:
     work, host = report["workload"], report["machine"]
     globals_ = f"{work['num_globals']} global token{'' if work['num_globals'] == 1 else 's'}"
-    shape = f"batch {work['batch']}, {work['heads']} heads of {work['head_dim']}, window {work['window']}, {globals_}"
-    return f"{shape}, {work['dtype']}; {host['cpu']}, {host['threads']} threads"
+    heads = f"{work['heads']} heads of {work['head_dim']}"
+    shape = f"batch {work['batch']}, {heads}, window {work['window']}, {globals_}"
+    threads = f"{host['threads']} thread{'' if host['threads'] == 1 else 's'}"
+    limits = f"{report['limits']['max_seconds']:g} s or {report['limits']['max_bytes'] / 1e9:g} GB"
+    return (
+        f"{shape}, {work['dtype']}; {host['cpu']}, {threads}\nLines end where a call would exceed {limits}."
+    )
 
 
 def _short(length: int) -> str:

@@ -18,7 +18,7 @@ BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BROWN = (
 )
 INK, GREY, FAINT, PAPER = "#222222", "#777777", "#E4E4E4", "#FFFFFF"
 
-RC: dict[str, Any] = {
+RC: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.size": 10,
     "axes.edgecolor": GREY,

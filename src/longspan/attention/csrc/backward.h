@@ -56,15 +56,15 @@ struct Backward : PositionTerms<T, C> {
 
   Backward(const Problem& problem) : Base(problem) {}
 
-  bool prepare(i64 key_rows) {
+  bool prepare(i64 window, i64 key_rows) {
     i64 size = 0;
-    layout(key_rows, size);
+    layout(window, key_rows, size);
     if (!this->allocate(size)) return false;
-    layout(key_rows, size = 0);
+    layout(window, key_rows, size = 0);
     return true;
   }
-  void layout(i64 key_rows, i64& at) {
-    this->place_shared(larger<i64>(kChunk, smaller<i64>(key_rows, kBackwardBlocks * kBlock + 576)), at);
+  void layout(i64 window, i64 key_rows, i64& at) {
+    this->place_shared(window, at);
     this->place_position_terms(at);
     this->place(d_out, kBlock * width, at);
     this->place(d_out_t, kBlock * width, at);
@@ -124,11 +124,14 @@ struct Backward : PositionTerms<T, C> {
       this->pack_queries(p.d_out, C(1), d_out, d_out_t);
       this->pack_position_query();
       load_row_constants();
-      this->for_each_chunk(key_end, [&](i64 first_global) {
+      this->for_each_chunk([&](i64 first_global) {
         chunk.segments[0].dk = d_global_k + first_global * width;
         chunk.segments[0].dv = d_global_v + first_global * width;
-        chunk.segments[1].dk = d_k + (chunk.band_step - key_begin) * width;
-        chunk.segments[1].dv = d_v + (chunk.band_step - key_begin) * width;
+        for (Segment<C>* segment = chunk.segments + 1; segment < chunk.segments + 3; segment++) {
+          const i64 row = chunk.band_step + segment->begin - chunk.band - key_begin;
+          segment->dk = d_k + row * width;
+          segment->dv = d_v + row * width;
+        }
         this->rows_times_lanes([](const Segment<C>& s) { return s.k; }, q_t, scores);
         this->add_position_terms();
         this->rows_times_lanes([](const Segment<C>& s) { return s.v; }, d_out_t, d_scores);
@@ -170,33 +173,21 @@ struct Backward : PositionTerms<T, C> {
 
   // scores -> weights (after dropout), d_scores -> gradients of the scores; 0 for pairs that are not.
   void differentiate_group(int lane) {
-    int from, whole_from, whole_to, to;
-    this->rows_of_group(lane, from, whole_from, whole_to, to);
-    auto clear = [&](int begin, int end) {
-      for (int r = begin; r < end; r++)
-        for (int v = 0; v < 2; v++) put(r, lane + v * kVector, Vector<C>{}, Vector<C>{});
-    };
-    auto masked = [&](int begin, int end) {
+    this->for_each_stretch(lane, [&](int begin, int end, Seen seen) {
       for (int r = begin; r < end; r++)
         for (int v = 0; v < 2; v++) {
           const int at = lane + v * kVector;
-          const Mask<C> seen = lanes_between<C>(chunk.low[r] - at, chunk.high[r] - at);
-          Vector<C> weight, d_score;
-          differentiate(r, at, weight, d_score);
-          put(r, at, select<C>(seen, weight, Vector<C>{}), select<C>(seen, d_score, Vector<C>{}));
+          Vector<C> weight{}, d_score{};
+          if (seen != kNot) differentiate(r, at, weight, d_score);
+          if (seen == kPartly) {
+            const Mask<C> visible = lanes_between<C>(chunk.low[r] - at, chunk.high[r] - at);
+            weight = select<C>(visible, weight, Vector<C>{});
+            d_score = select<C>(visible, d_score, Vector<C>{});
+          }
+          store(scores + r * kBlock + at, weight);
+          store(d_scores + r * kBlock + at, d_score);
         }
-    };
-    clear(0, from);
-    masked(from, whole_from);
-    for (int r = whole_from; r < whole_to; r++)
-      for (int v = 0; v < 2; v++) {
-        const int at = lane + v * kVector;
-        Vector<C> weight, d_score;
-        differentiate(r, at, weight, d_score);
-        put(r, at, weight, d_score);
-      }
-    masked(whole_to, to);
-    clear(to, chunk.rows);
+    });
   }
 
   LONGSPAN_INLINE void differentiate(int r, int lane, Vector<C>& weight, Vector<C>& d_score) const {
@@ -210,10 +201,6 @@ struct Backward : PositionTerms<T, C> {
       d_weight = select<C>(keep, d_weight * factor, Vector<C>{});
     }
     d_score = probability * (d_weight - load(delta + lane));
-  }
-  LONGSPAN_INLINE void put(int r, int lane, Vector<C> weight, Vector<C> d_score) {
-    store(scores + r * kBlock + lane, weight);
-    store(d_scores + r * kBlock + lane, d_score);
   }
 };
 

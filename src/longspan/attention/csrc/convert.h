@@ -94,20 +94,23 @@ LONGSPAN_INLINE void store_narrow(Float16* to, Vector<float> x) {
   for (int i = 0; i < kLanes<float>; i++) narrow(x[i], to[i]);
 }
 
-// to[0 .. width) = row, zeros from head_dim on; a value that is not finite leaves a NaN in `poison`.
+// to[0 .. width) = row, zeros from head_dim on. Returns lanes that are 0, or NaN where a value was not
+// finite.
 template <class T, class C>
-LONGSPAN_INLINE void pack_row(const T* from, int head_dim, int width, C* to, Vector<C>& poison) {
+LONGSPAN_INLINE Vector<C> pack_row(const T* from, int head_dim, int width, C* to) {
   constexpr int lanes = kLanes<C>;
+  Vector<C> poison{};
   int d = 0;
   for (; d + lanes <= head_dim; d += lanes) {
     const Vector<C> x = load_wide(from + d);
-    poison += x * C(0);  // inf and NaN leave NaN behind
+    poison += x * C(0);
     store(to + d, x);
   }
   for (; d < width; d++) {
     to[d] = d < head_dim ? widen(from[d]) : C(0);
     poison[0] += to[d] * C(0);
   }
+  return poison;
 }
 
 // row[0 .. head_dim) = factor * from, or added to what is there.

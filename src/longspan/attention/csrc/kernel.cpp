@@ -14,6 +14,11 @@ namespace LONGSPAN_ISA {
 // Query blocks that one forward task works through, so that neighbours share packed keys.
 constexpr i64 kForwardBlocks = 8;
 
+// The most steps that a block of queries sees.
+i64 window_of(const PhaseOfHead& phase) {
+  return phase.positions ? phase.key_steps : smaller(phase.key_steps, kBlock + phase.left + phase.right);
+}
+
 struct Task {
   i64 example, head, residue, run;
 };
@@ -44,17 +49,17 @@ template <class T, class C>
 int forward(const Problem& p) {
   constexpr i64 run = kForwardBlocks * kBlock;
   std::vector<std::vector<Task>> waves(1);
-  i64 band_rows = kChunk;
+  i64 window = 0;
   for (i64 b = 0; b < p.batch; b++)
     for (i64 from = 0; from < p.queries; from += run)
       for (i64 h = 0; h < p.heads; h++)  // inside: heads of one stretch of the sequence share memory pages
         for (i64 residue = 0; residue < p.patterns[3 * h + 2]; residue++) {
           const PhaseOfHead phase = phase_of(p, b, h, residue);
           if (from < phase.query_count) waves[0].push_back({b, h, residue, from});
-          band_rows = larger(band_rows, smaller<i64>(1088, run + phase.left + phase.right));
+          window = larger(window, window_of(phase));
         }
   return spread<Forward<T, C>>(
-      p, waves, [&](Forward<T, C>& worker) { return worker.prepare(band_rows); },
+      p, waves, [&](Forward<T, C>& worker) { return worker.prepare(window); },
       [&](Forward<T, C>& worker, const Task& task, i64) {
         worker.run(task.example, task.head, task.residue, task.run, task.run + run);
       });
@@ -88,7 +93,7 @@ void add_globals(const Problem& p, const std::vector<std::vector<Task>>& waves, 
 template <class T, class C>
 int backward(const Problem& p) {
   std::vector<std::vector<Task>> waves(2);
-  i64 key_rows = kChunk;
+  i64 window = 0, key_rows = 0;
   const i64 members = p.kv_heads ? p.heads / p.kv_heads : 1;
   for (i64 b = 0; b < p.batch; b++)
     for (i64 run = 0, more = 1; more; run++) {
@@ -99,6 +104,7 @@ int backward(const Problem& p) {
           if (run >= runs.count) continue;
           more = 1;
           waves[run % 2].push_back({b, g, residue, run});
+          window = larger(window, window_of(runs.phase));
           key_rows = larger(key_rows, runs.key_end(run) - runs.key_begin(run));
         }
     }
@@ -106,7 +112,7 @@ int backward(const Problem& p) {
   const i64 per_task = 2 * p.max_globals * width, evens = i64(waves[0].size());
   std::vector<C> d_global(per_task * (evens + i64(waves[1].size())));
   const int status = spread<Backward<T, C>>(
-      p, waves, [&](Backward<T, C>& worker) { return worker.prepare(key_rows); },
+      p, waves, [&](Backward<T, C>& worker) { return worker.prepare(window, key_rows); },
       [&](Backward<T, C>& worker, const Task& task, i64 t) {
         const Runs runs(p, phase_of(p, task.example, task.head * members, task.residue));
         C* mine = d_global.data() + per_task * (task.run % 2 ? evens + t : t);

@@ -16,7 +16,8 @@ namespace LONGSPAN_ISA {
 
 // Keys that are worked on together; scores of a block and a chunk stay in the first-level cache.
 constexpr int kChunk = 96;
-constexpr int kPrefetchRows = 12;
+// The most rows that the panel of a window holds; wider windows are packed anew for every block.
+constexpr i64 kPanelRows = 1024;
 // Below every finite score: the running maximum before a key was seen.
 constexpr float kNoScore = -1e30f;
 
@@ -32,23 +33,33 @@ template <class C>
 struct Chunk {
   int rows, band;   // rows >= band belong to the window, those before are global keys
   i64 band_step;    // step of row `band`
-  Segment<C> segments[2];
+  Segment<C> segments[3];  // global keys, window, window again from the panel's beginning
+  bool whole;       // every lane sees every row; low and high are not filled then
   bool clean;       // no inf or NaN in the packed keys and values
   i64 position[kChunk];
   int low[kChunk], high[kChunk];  // lanes that see the row: low .. high, none if high < low
 
-  bool sees(int row, int first_lane, int last_lane) const {
-    return low[row] <= last_lane && high[row] >= first_lane;
+  // Whether some, or every, lane from first_lane to last_lane sees the row.
+  bool any_sees(int row, int first_lane, int last_lane) const {
+    return whole || (low[row] <= last_lane && high[row] >= first_lane);
+  }
+  bool all_see(int row, int first_lane, int last_lane) const {
+    return whole || (low[row] <= first_lane && high[row] >= last_lane);
   }
 };
 
-// Packed rows of keys and values, steps from .. to of one class.
+// Packed rows of keys and values. For the window it is a ring that slides along with the queries and
+// stays in the second-level cache: step t is kept in row t % capacity, for from <= t < to.
 template <class C>
 struct Panel {
   C *k, *v;
   i64 capacity, from = 0, to = 0;
+  i64 ahead = 0;  // steps before this one were asked for
   bool clean = true;
 };
+
+// How a group of lanes sees a row: with every lane, with some, with none.
+enum Seen { kWhole, kPartly, kNot };
 
 template <class T, class C>
 struct Worker {
@@ -77,6 +88,7 @@ struct Worker {
   C *q, *q_t;  // [kBlock][width] and [width][kBlock]
   C* scores;   // [kChunk][kBlock]
   Chunk<C> chunk;
+  i64 prefetch_step = 1;
   uint32_t query_hash[kBlock];
   uint32_t drop_below = 0;
 
@@ -95,7 +107,9 @@ struct Worker {
     pointer = memory ? reinterpret_cast<U*>(memory + at) : nullptr;
     at += (count * i64(sizeof(U)) + 63) / 64 * 64;
   }
-  void place_shared(i64 band_rows, i64& at) {
+  // `window`: the most steps that a block sees, in any class.
+  void place_shared(i64 window, i64& at) {
+    const i64 band_rows = smaller<i64>(window + kChunk, kPanelRows);
     band.capacity = band_rows;
     global.capacity = p.max_globals;
     place(band.k, band_rows * width, at);
@@ -128,44 +142,53 @@ struct Worker {
     document_end = p.document_end ? p.document_end + b * p.document_batch : nullptr;
     globals = p.global_positions ? p.global_counts[b] : 0;
     global_position = p.global_positions ? p.global_positions + b * p.max_globals : nullptr;
-    band.from = band.to = 0;
+    band.from = band.to = band.ahead = 0;
     Vector<C> poison{};
-    for (i64 g = 0; g < globals; g++) pack_key(global, g, global_position[g], poison);
+    for (i64 g = 0; g < globals; g++) poison += pack_key(global, g, global_position[g]);
     global.clean = is_clean<C>(poison);
   }
 
-  void pack_key(Panel<C>& panel, i64 row, i64 position, Vector<C>& poison) {
+  Vector<C> pack_key(Panel<C>& panel, i64 row, i64 position) {
     C *k = panel.k + row * width, *v = panel.v + row * width;
     if (padded(position)) {  // whatever stands there must not leak through 0 * NaN
       memset(k, 0, sizeof(C) * width);
       memset(v, 0, sizeof(C) * width);
-      return;
+      return Vector<C>{};
     }
-    pack_row(row_of<const T>(p.k, kv_head, position), head_dim, width, k, poison);
-    pack_row(row_of<const T>(p.v, kv_head, position), head_dim, width, v, poison);
+    return pack_row(row_of<const T>(p.k, kv_head, position), head_dim, width, k) +
+           pack_row(row_of<const T>(p.v, kv_head, position), head_dim, width, v);
   }
 
-  void prefetch_key(i64 position) const {
-    const char *k = (const char*)row_of<const T>(p.k, kv_head, position);
-    const char *v = (const char*)row_of<const T>(p.v, kv_head, position);
-    for (int at = 0; at < head_dim * int(sizeof(T)); at += 64) {
-      __builtin_prefetch(k + at);
-      __builtin_prefetch(v + at);
+  // Makes steps [from, to), at most as many as fit, available in the band panel.
+  void pack_band(i64 from, i64 to) {
+    if (from < band.from || from > band.to) {
+      band.from = band.to = band.ahead = from;
+      band.clean = true;
     }
-  }
-
-  // Makes steps [from, to) available in the band panel, and packs on to `ahead` while there is room.
-  void pack_band(i64 from, i64 to, i64 ahead) {
-    if (from >= band.from && to <= band.to) return;
-    band.from = from;
-    band.to = larger(to, smaller(ahead, from + band.capacity));
     Vector<C> poison{};
-    for (i64 t = from; t < band.to; t++) {
-      // Rows lie a page apart, out of the hardware prefetcher's sight.
-      prefetch_key(phase.position(smaller(t + kPrefetchRows, phase.key_steps - 1)));
-      pack_key(band, t - from, phase.position(t), poison);
+    for (; band.to < to; band.to++) poison += pack_key(band, band.to % band.capacity, phase.position(band.to));
+    band.from = larger(band.from, band.to - band.capacity);
+    band.ahead = larger(band.ahead, band.to);
+    band.clean = band.clean && is_clean<C>(poison);
+  }
+
+  // Asks for rows that are needed soon, a few at a time between products, so that memory works while
+  // the processor multiplies: rows lie a page apart, out of the hardware prefetcher's sight.
+  void prefetch_rows() {
+    const i64 end = smaller(smaller(band.to + kBlock, band.ahead + prefetch_step), phase.key_steps);
+    for (; band.ahead < end; band.ahead++) {
+      const i64 position = phase.position(band.ahead);
+      prefetch_row<0>(p.k, kv_head, position);
+      prefetch_row<0>(p.v, kv_head, position);
+      const i64 lane = band.ahead - band.to, row = block.row + lane * block.row_step;
+      if (row + kBlock * block.row_step < p.queries) prefetch_row<0>(p.q, head, row + kBlock * block.row_step);
+      if (row < p.queries) prefetch_row<1>(p.out, head, row);
     }
-    band.clean = is_clean<C>(poison);
+  }
+  template <int Write>
+  void prefetch_row(const View& view, i64 which_head, i64 row) const {
+    const char* at = reinterpret_cast<const char*>(row_of<const T>(view, which_head, row));
+    for (int d = 0; d < head_dim * int(sizeof(T)); d += 64) __builtin_prefetch(at + d, Write, 2);
   }
 
   // Packs rows of a query-shaped tensor, natural and transposed; rows of dead queries become 0.
@@ -173,8 +196,8 @@ struct Worker {
     Vector<C> poison{};
     for (int i = 0; i < kBlock; i++) {
       if (i < block.count && !dead[i])
-        pack_row(row_of<const T>(view, head, block.row + i * block.row_step), head_dim, width, natural + i * width,
-                 poison);
+        poison += pack_row(row_of<const T>(view, head, block.row + i * block.row_step), head_dim, width,
+                           natural + i * width);
       else memset(natural + i * width, 0, sizeof(C) * width);
     }
     queries_clean = queries_clean && is_clean<C>(poison);
@@ -213,11 +236,12 @@ struct Worker {
     to = larger(from, to);
   }
 
-  // Calls visit() for every chunk of keys, with `chunk` filled. `ahead`: steps later blocks will need.
+  // Calls visit(first global) for every chunk of keys, with `chunk` filled.
   template <class Visit>
-  void for_each_chunk(i64 ahead, Visit visit) {
+  void for_each_chunk(Visit visit) {
     i64 from, to;
     band_of_block(from, to);
+    prefetch_step = larger<i64>(1, kBlock * kTileRows / larger<i64>(1, to - from));
     for (i64 g = 0, t = from; g < globals || t < to;) {
       chunk.band = int(smaller<i64>(kChunk, globals - g));
       const i64 band_rows = smaller<i64>(kChunk - chunk.band, to - t);
@@ -227,11 +251,13 @@ struct Worker {
       if (chunk.band) chunk.clean = global.clean;
       chunk.segments[0] = {0, chunk.band, global.k + g * width, global.v + g * width, nullptr, nullptr};
       if (band_rows) {
-        pack_band(t, t + band_rows, larger(ahead, to));
+        pack_band(t, t + band_rows);
         chunk.clean = chunk.clean && band.clean;
       }
-      const i64 at = (t - band.from) * width;
-      chunk.segments[1] = {chunk.band, chunk.rows, band.k + at, band.v + at, nullptr, nullptr};
+      const i64 at = t % band.capacity * width;
+      const int wrap = chunk.band + int(smaller(band_rows, band.capacity - t % band.capacity));
+      chunk.segments[1] = {chunk.band, wrap, band.k + at, band.v + at, nullptr, nullptr};
+      chunk.segments[2] = {wrap, chunk.rows, band.k, band.v, nullptr, nullptr};
       find_visible_lanes(g);
       visit(g);
       g += chunk.band;
@@ -241,6 +267,11 @@ struct Worker {
 
   // The rule of `Request.sees`, as an interval of lanes for each row of the chunk.
   void find_visible_lanes(i64 first_global) {
+    chunk.whole = sees_whole_band();
+    if (chunk.whole) {
+      for (int r = 0; r < chunk.rows; r++) chunk.position[r] = phase.position(chunk.band_step + r);
+      return;
+    }
     i64 document = -1;
     int document_low = 0, document_high = 0;
     for (int r = 0; r < chunk.rows; r++) {
@@ -272,6 +303,18 @@ struct Worker {
     }
   }
 
+  // The quick case: nothing but window, well inside it, and no key hidden.
+  bool sees_whole_band() const {
+    const i64 last = chunk.band_step + chunk.rows - 1;
+    if (chunk.band || document_begin || (block.positions && phase.causal)) return false;
+    if (!block.positions && (last - phase.right > block.step ||
+                             chunk.band_step + phase.left < block.step + block.count - 1))
+      return false;
+    uint8_t hidden = 0;
+    for (int r = 0; flags && r < chunk.rows; r++) hidden |= flags[phase.position(chunk.band_step + r)];
+    return !hidden;
+  }
+
   // result[row][lane] = rows_of(segment)[row] . lanes_t[.][lane], where some lane of a tile sees the row.
   template <class RowsOf>
   void rows_times_lanes(RowsOf rows_of, const C* lanes_t, C* result) {
@@ -279,6 +322,7 @@ struct Worker {
       for (int r = segment.begin; r < segment.end; r += kTileRows) {
         const int rows = smaller(kTileRows, segment.end - r);
         int low, high;
+        prefetch_rows();
         if (!lane_hull(r, rows, low, high)) continue;
         const int first = low / kGroup * kGroup, last = high / kGroup * kGroup + kGroup;
         matmul_rows<false>(rows, (last - first) / kVector, head_dim, rows_of(segment) + i64(r - segment.begin) * width,
@@ -293,8 +337,8 @@ struct Worker {
     for (int q0 = 0; q0 < block.count; q0 += kTileRows) {
       const int lanes = smaller(kTileRows, block.count - q0);
       int a = 0, b = chunk.rows;
-      while (a < b && !chunk.sees(a, q0, q0 + lanes - 1)) a++;
-      while (a < b && !chunk.sees(b - 1, q0, q0 + lanes - 1)) b--;
+      while (a < b && !chunk.any_sees(a, q0, q0 + lanes - 1)) a++;
+      while (a < b && !chunk.any_sees(b - 1, q0, q0 + lanes - 1)) b--;
       for (const Segment<C>& segment : chunk.segments) {
         const int from = larger(a, segment.begin), to = smaller(b, segment.end);
         if (from >= to) continue;
@@ -304,8 +348,9 @@ struct Worker {
                             rows, width, result + q0 * width, width);
         else
           for (int r = from; r < to; r++)
-            for (int i = larger(q0, chunk.low[r]); i <= smaller(q0 + lanes - 1, chunk.high[r]); i++)
-              add_scaled(weights[r * kBlock + i], rows + i64(r - from) * width, result + i * width);
+            for (int i = q0; i < q0 + lanes; i++)
+              if (chunk.any_sees(r, i, i))
+                add_scaled(weights[r * kBlock + i], rows + i64(r - from) * width, result + i * width);
       }
     }
   }
@@ -325,14 +370,17 @@ struct Worker {
                             lanes_n + low * width, width, result, width);
         else
           for (int i = 0; i < rows; i++)
-            for (int lane = chunk.low[r + i]; lane <= smaller(chunk.high[r + i], block.count - 1); lane++)
-              add_scaled(weights[(r + i) * kBlock + lane], lanes_n + lane * width, result + i64(i) * width);
+            for (int lane = low; lane <= high; lane++)
+              if (chunk.any_sees(r + i, lane, lane))
+                add_scaled(weights[(r + i) * kBlock + lane], lanes_n + lane * width, result + i64(i) * width);
       }
     }
   }
 
   // The lanes that see any of `rows` rows; false if there are none.
   bool lane_hull(int row, int rows, int& low, int& high) const {
+    low = 0, high = kBlock - 1;
+    if (chunk.whole) return true;
     low = kBlock, high = -1;
     for (int r = row; r < row + rows; r++) {
       if (chunk.low[r] > chunk.high[r]) continue;
@@ -342,18 +390,20 @@ struct Worker {
     return low <= high;
   }
 
-  // Rows [from, to) that a group of lanes sees, and inside them [whole_from, whole_to), seen by every lane.
-  void rows_of_group(int lane, int& from, int& whole_from, int& whole_to, int& to) const {
-    const int last = lane + kGroup - 1;
-    from = 0, to = chunk.rows;
-    while (from < to && !chunk.sees(from, lane, last)) from++;
-    while (from < to && !chunk.sees(to - 1, lane, last)) to--;
-    whole_from = from;
-    while (whole_from < to && !whole(whole_from, lane)) whole_from++;
-    whole_to = whole_from;
-    while (whole_to < to && whole(whole_to, lane)) whole_to++;
+  // Calls part(begin, end, kind) for stretches of the chunk's rows, by how a group of lanes sees them.
+  template <class Part>
+  LONGSPAN_INLINE void for_each_stretch(int lane, Part part) const {
+    auto kind = [&](int r) {
+      if (chunk.all_see(r, lane, lane + kGroup - 1)) return kWhole;
+      return chunk.any_sees(r, lane, lane + kGroup - 1) ? kPartly : kNot;
+    };
+    if (chunk.whole) return part(0, chunk.rows, kWhole);
+    for (int begin = 0, end; begin < chunk.rows; begin = end) {
+      const Seen seen = kind(begin);
+      for (end = begin + 1; end < chunk.rows && kind(end) == seen;) end++;
+      part(begin, end, seen);
+    }
   }
-  bool whole(int row, int lane) const { return chunk.low[row] <= lane && chunk.high[row] >= lane + kGroup - 1; }
 
   void add_scaled(C factor, const C* from, C* to) const {
     for (int d = 0; d < width; d += kVector) store(to + d, load(to + d) + load(from + d) * factor);
