@@ -4,8 +4,9 @@ Longformer's layer is one call of each. Both check their arguments, choose an im
 call it; the mathematics is in the implementations, the definition of who sees whom in `pattern.py`
 and `request.py`.
 
-`impl="auto"` takes the first of `AUTO_ORDER` that can serve the call: the native kernel (CPU),
-FlexAttention (GPU), plain PyTorch (everywhere). A named implementation runs or raises its reasons.
+`impl="auto"` takes the first of `preferred` that can serve the call: the device's fused kernel, native
+on CPUs and FlexAttention on CUDA devices, or else plain PyTorch. A named implementation runs or raises
+its reasons.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +28,6 @@ IMPLEMENTATIONS: dict[str, ModuleType] = {
     "blocked": blocked,
     "reference": reference,
 }
-AUTO_ORDER = ("native", "flex", "blocked")
 
 
 class Attention(NamedTuple):
@@ -84,8 +84,9 @@ def attend(
         bias: [heads, 2 * reach + 1], added to the scaled score of a pair at its offset, key minus
             query position, offset 0 in the middle. Offsets beyond the table take its end values.
         position_query: [batch, heads, queries, head_dim], with ``position_keys``.
-        position_keys: [heads, 2 * reach + 1, head_dim]: adds ``scale * position_query . position_keys[offset]``
-            (Transformer-XL's term, where ``position_query`` is q + v and ``q`` is q + u).
+        position_keys: [heads, 2 * reach + 1, head_dim]: adds
+            ``scale * position_query . position_keys[offset]`` (Transformer-XL's term, where
+            ``position_query`` is q + v and ``q`` is q + u).
         scale: factor on q . k; 1 / sqrt(head_dim) by default.
         return_lse: also return the log-sum-exp (differentiable).
         return_probabilities: also return the dense probabilities; quadratic, for inspection, through
@@ -175,6 +176,11 @@ def attend_global(
     return _answer(request, impl, return_lse, return_probabilities)
 
 
+def preferred(request: Request) -> tuple[str, ...]:
+    """What ``impl="auto"`` tries, in this order; the last serves every call."""
+    return ("flex", "blocked") if request.q.device.type == "cuda" else ("native", "blocked")
+
+
 def choose(request: Request, impl: str) -> str:
     """The implementation that serves ``request``.
 
@@ -182,7 +188,7 @@ def choose(request: Request, impl: str) -> str:
         ValueError: ``impl`` is not a name, or names one that cannot serve the call.
     """
     if impl == "auto":
-        return next(name for name in AUTO_ORDER if not IMPLEMENTATIONS[name].unsupported(request))
+        return next(name for name in preferred(request) if not IMPLEMENTATIONS[name].unsupported(request))
     if impl not in IMPLEMENTATIONS:
         raise ValueError(f"impl is {impl!r}; it must be one of {', '.join(('auto', *IMPLEMENTATIONS))}")
     reasons: list[str] = IMPLEMENTATIONS[impl].unsupported(request)
@@ -191,9 +197,7 @@ def choose(request: Request, impl: str) -> str:
     return impl
 
 
-def _answer(
-    request: Request, impl: str, return_lse: bool, return_probabilities: bool
-) -> Tensor | Attention:
+def _answer(request: Request, impl: str, return_lse: bool, return_probabilities: bool) -> Tensor | Attention:
     if return_probabilities:
         if impl not in ("auto", "reference"):
             raise ValueError(

@@ -6,8 +6,8 @@ each piece again and differentiates it. While torch traces a graph (`torch.compi
 `torch.export`) there is one piece for each phase of each pattern, and autograd does the rest, so
 that the graph does not depend on the length.
 
-It serves every call. Under `torch.compile`, ``is_global`` needs
-``torch._dynamo.config.capture_scalar_outputs``, for their number is read from the tensor.
+It serves every call. Reading how many keys are global breaks a compiled graph, so
+`torch.compile(fullgraph=True)` refuses calls with ``is_global``; `torch.export` takes them.
 """
 
 from dataclasses import replace
@@ -18,9 +18,11 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from longspan.attention.dropout import keep_mask
+from longspan.attention.padding import clear_dead, hide_absent
 from longspan.attention.pieces import Heads, Piece, head_groups, pieces
 from longspan.attention.positions import global_positions
 from longspan.attention.request import Request
+from longspan.attention.tables import trim_tables
 
 # Scores per piece: on a CPU they should stay near the cache, elsewhere there must be enough work for
 # one launch.
@@ -65,8 +67,7 @@ def unsupported(request: Request) -> list[str]:
 
 def run(request: Request) -> tuple[Tensor, Tensor]:
     """Attention output [B, H, N, D] and log-sum-exp [B, H, N] (-inf where nothing is seen)."""
-    dead = request.dead_queries()[:, None] if _may_have_dead(request) else None
-    request = _trim_tables(_hide_nans(request, dead))
+    request = trim_tables(hide_absent(request))
     global_at = None if request.is_global is None else global_positions(request.is_global)
     operands = _Operands(
         q=request.q,
@@ -88,9 +89,7 @@ def run(request: Request) -> tuple[Tensor, Tensor]:
     else:
         plan = _Plan(_without_operands(request), global_at, parts)
         out, lse = _Recomputed.apply(plan, *operands)  # pyright: ignore[reportGeneralTypeIssues]
-    if dead is not None:
-        out, lse = out.masked_fill(dead[..., None], 0.0), lse.masked_fill(dead, -torch.inf)
-    return out, lse
+    return clear_dead(request, out, lse)
 
 
 class _Recomputed(torch.autograd.Function):
@@ -107,7 +106,7 @@ class _Recomputed(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         dtype = ctx.plan.request.compute_dtype
         operands = _Operands(*ctx.saved_tensors)
-        wanted: list[bool] = [needed for needed in ctx.needs_input_grad[1:]]
+        wanted: list[bool] = list(ctx.needs_input_grad[1:])
         totals = [
             torch.zeros_like(x, dtype=dtype) if x is not None and want else None
             for x, want in zip(operands, wanted, strict=True)
@@ -189,7 +188,9 @@ def _attend(plan: _Plan, piece: Piece, x: _Operands) -> tuple[Tensor, Tensor]:
     request, pattern, dtype = plan.request, piece.group.pattern, plan.request.compute_dtype
     block = torch.arange(piece.blocks, device=x.q.device)[:, None] * piece.block
     row = block + torch.arange(piece.block, device=x.q.device)  # [c, b], in steps from the first row
-    window = block + torch.arange(piece.width, device=x.q.device) + (piece.first or 0)  # [c, w], from the first key
+    window = (
+        block + torch.arange(piece.width, device=x.q.device) + (piece.first or 0)
+    )  # [c, w], from the first key
     q = _pick(x.q.to(dtype) * request.scale, row, piece)
     k, v = (_pick(_spread(kv.to(dtype), piece), window, piece) for kv in (x.k, x.v))
 
@@ -233,9 +234,8 @@ def _attend(plan: _Plan, piece: Piece, x: _Operands) -> tuple[Tensor, Tensor]:
     out = weights @ v / total
     if piece.first is None:
         return out[:, :, 0], lse[:, :, 0]
-    at = torch.arange(piece.count, device=x.q.device)
-    at = (slice(None), slice(None), at // piece.block, at % piece.block)
-    return out[at], lse[at]
+    present = torch.arange(piece.count, device=x.q.device)
+    return out.flatten(2, 3).index_select(2, present), lse.flatten(2, 3).index_select(2, present)
 
 
 def _pick(x: Tensor, index: Tensor, piece: Piece) -> Tensor:
@@ -266,38 +266,6 @@ def _rows_at(x: Tensor, positions: Tensor) -> Tensor:
     """``x`` [B, G, M, D] at ``positions`` [B, g] -> [B, G, g, D]; what stands at -1 is never seen."""
     index = positions.clamp(min=0)[:, None, :, None].expand(-1, x.shape[1], -1, x.shape[3])
     return x.gather(2, index)
-
-
-def _may_have_dead(request: Request) -> bool:
-    return request.is_padding is not None or request.positions is not None
-
-
-def _hide_nans(request: Request, dead: Tensor | None) -> Request:
-    """Zeros at padded keys and dead queries, so that a NaN there cannot pass through 0 * NaN."""
-    if dead is not None:
-        hidden = dead[..., None]
-        extra = request.position_query
-        extra = None if extra is None else extra.masked_fill(hidden, 0.0)
-        request = replace(request, q=request.q.masked_fill(hidden, 0.0), position_query=extra)
-    if request.is_padding is not None:
-        hidden = request.is_padding[:, None, :, None]
-        request = replace(request, k=request.k.masked_fill(hidden, 0.0), v=request.v.masked_fill(hidden, 0.0))
-    return request
-
-
-def _trim_tables(request: Request) -> Request:
-    """Without the offsets that no pair has: a table may be far longer than any window."""
-    farthest = 0
-    for pattern in request.patterns:
-        if pattern.left is None or pattern.right is None or request.is_global is not None:
-            return request
-        farthest = max(farthest, pattern.dilation * max(pattern.left, pattern.right))
-
-    def trimmed(table: Tensor | None) -> Tensor | None:
-        excess = 0 if table is None else table.shape[1] // 2 - farthest
-        return table if table is None or excess <= 0 else table[:, excess:-excess]
-
-    return replace(request, bias=trimmed(request.bias), position_keys=trimmed(request.position_keys))
 
 
 def _without_operands(request: Request) -> Request:

@@ -115,7 +115,9 @@ def pieces(request: Request, group: HeadGroup, extra_keys: int, budget: int | No
             yield _whole_phase(group, phase, row, queries, keys, before)
         elif queries > 0:
             scale = request.q.shape[0] * group.size
-            yield from _cut_phase(group, phase, row, queries, keys, before, extra_keys, budget // max(scale, 1))
+            yield from _cut_phase(
+                group, phase, row, queries, keys, before, extra_keys, budget // max(scale, 1)
+            )
 
 
 def _whole_phase(group: HeadGroup, phase: int, row: int, queries: int, keys: int, before: int) -> Piece:

@@ -27,7 +27,7 @@ def run_with_probabilities(request: Request) -> tuple[Tensor, Tensor, Tensor]:
     """`run`, and the probabilities [B, H, N, M] before dropout."""
     dtype = request.compute_dtype
     # Hidden before the exponential: a large hidden score would overflow it, and 0 * inf is NaN in the gradient.
-    scores = torch.where(_visible(request), _scores(request), -torch.inf)
+    scores = torch.where(visible(request), _scores(request), -torch.inf)
     lse = scores.logsumexp(-1) if scores.shape[-1] else scores.sum(-1) - torch.inf
     finite_lse = torch.where(lse > -torch.inf, lse, 0.0)
     probabilities = (scores - finite_lse[..., None]).exp()
@@ -58,8 +58,8 @@ def _scores(request: Request) -> Tensor:
     return scores
 
 
-def _visible(request: Request) -> Tensor:
-    """[B, H, N, M] bool."""
+def visible(request: Request) -> Tensor:
+    """[B, H, N, M] bool: who sees whom, all in all."""
     query = request.query_positions()[..., None]
     key = torch.arange(request.k.shape[2], device=query.device)[None, None]
     per_head: list[Tensor] = []

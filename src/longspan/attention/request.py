@@ -70,13 +70,18 @@ class Request:
         assert self.offset is not None
         return torch.arange(self.q.shape[2], device=self.q.device)[None] + self.offset
 
-    def documents(self) -> Tensor | None:
-        """[1 or B, M] int64: the index of each position's document."""
-        if self.document_starts is None:
-            return None
-        starts = self.document_starts
-        position = torch.arange(self.k.shape[2], device=starts.device).expand(starts.shape[0], -1)
-        return torch.searchsorted(starts, position.contiguous(), right=True) - 1
+    def document_of(self, position: Tensor) -> Tensor:
+        """[1 or B, ...] positions -> a number for the document of each, unlike those of other rows.
+
+        Positions are looked up one by one, without a table over all of them, for an implementation
+        may ask again for each of many small pieces.
+        """
+        assert self.document_starts is not None
+        rows, keys = self.document_starts.shape[0], self.k.shape[2]
+        # The rows' starts, moved apart, make one rising list that every position can be looked up in.
+        shift = torch.arange(rows, device=position.device) * (keys + 1)
+        inside = position.clamp(0, max(keys - 1, 0)) + shift.view(-1, *(1,) * (position.dim() - 1))
+        return torch.bucketize(inside, (self.document_starts + shift[:, None]).flatten(), right=True)
 
     def dead_queries(self) -> Tensor:
         """[1 or B, N] bool: padded or absent queries, whose rows are 0."""
@@ -114,21 +119,8 @@ class Request:
         if self.is_padding is not None:
             seen = seen & ~take(self.is_padding, key)
         if self.document_starts is not None:
-            seen = seen & (self._document_of(query) == self._document_of(key))
+            seen = seen & (self.document_of(query) == self.document_of(key))
         return seen
-
-    def _document_of(self, position: Tensor) -> Tensor:
-        """[1 or B, ...] positions -> a number for the document of each, unlike those of other rows.
-
-        Positions are looked up one by one, without a table over all of them, for an implementation
-        may ask again for each of many small pieces.
-        """
-        assert self.document_starts is not None
-        rows, keys = self.document_starts.shape[0], self.k.shape[2]
-        # The rows' starts, moved apart, make one rising list that every position can be looked up in.
-        shift = torch.arange(rows, device=position.device) * (keys + 1)
-        inside = position.clamp(0, max(keys - 1, 0)) + shift.view(-1, *(1,) * (position.dim() - 1))
-        return torch.bucketize(inside, (self.document_starts + shift[:, None]).flatten(), right=True)
 
 
 def take(table: Tensor, position: Tensor) -> Tensor:

@@ -84,9 +84,7 @@ def check_qkv(q: Tensor, k: Tensor, v: Tensor) -> None:
         if not isinstance(x, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"{name} is a {type(x).__name__}; it must be a torch.Tensor")
         if x.dim() != 4:
-            raise ValueError(
-                f"{name} has shape {_shape(x)}; it must be [batch, heads, length, head_dim]"
-            )
+            raise ValueError(f"{name} has shape {_shape(x)}; it must be [batch, heads, length, head_dim]")
         if x.dtype not in DTYPES:
             raise ValueError(f"{name} is {x.dtype}; it must be one of {', '.join(map(str, DTYPES))}")
         if x.dtype != q.dtype or x.device != q.device:
@@ -97,15 +95,11 @@ def check_qkv(q: Tensor, k: Tensor, v: Tensor) -> None:
     if v.shape != k.shape:
         raise ValueError(f"v has shape {_shape(v)} but k has {_shape(k)}; they must be equal")
     if k.shape[0] != q.shape[0] or k.shape[3] != q.shape[3]:
-        raise ValueError(
-            f"k has shape {_shape(k)} but q has {_shape(q)}; batch and head_dim must be equal"
-        )
+        raise ValueError(f"k has shape {_shape(k)} but q has {_shape(q)}; batch and head_dim must be equal")
     if q.shape[3] == 0:
         raise ValueError(f"q has shape {_shape(q)}; head_dim must be at least 1")
     if q.shape[1] != k.shape[1] and (k.shape[1] == 0 or q.shape[1] % k.shape[1]):
-        raise ValueError(
-            f"q has {q.shape[1]} heads and k has {k.shape[1]}; the second must divide the first"
-        )
+        raise ValueError(f"q has {q.shape[1]} heads and k has {k.shape[1]}; the second must divide the first")
 
 
 def _check_mask(name: str, mask: Tensor | None, q: Tensor, keys: int) -> None:
@@ -123,9 +117,7 @@ def _check_like(
     if tuple(x.shape) != tuple(shape):
         raise ValueError(f"{name} has shape {_shape(x)}; it must be {list(shape)}")
     if x.dtype != (dtype or q.dtype) or x.device != q.device:
-        raise ValueError(
-            f"{name} is {x.dtype} on {x.device}; it must be {dtype or q.dtype} on {q.device}"
-        )
+        raise ValueError(f"{name} is {x.dtype} on {x.device}; it must be {dtype or q.dtype} on {q.device}")
 
 
 def _check_table(
@@ -167,7 +159,11 @@ def _checked_starts(starts: Tensor | None, q: Tensor, keys: int) -> Tensor | Non
         raise ValueError(
             f"document_starts is {starts.dtype} on {starts.device}; it must be int32 or int64 on {q.device}"
         )
-    if starts.dim() not in (1, 2) or starts.shape[-1] < 2 or (starts.dim() == 2 and starts.shape[0] != q.shape[0]):
+    if (
+        starts.dim() not in (1, 2)
+        or starts.shape[-1] < 2
+        or (starts.dim() == 2 and starts.shape[0] != q.shape[0])
+    ):
         raise ValueError(
             f"document_starts has shape {_shape(starts)}; it must be [documents + 1] or "
             f"[{q.shape[0]}, documents + 1], the starts of the documents and then the length"

@@ -77,9 +77,9 @@ def attention(
             lengths=tuple(sorted(set(lengths))) or (benchmark.QUICK_LENGTHS if quick else benchmark.LENGTHS),
             contestants=contestants or usual,
             directions=("forward", "training") if training else ("forward",),
-            repetitions=repetitions or (3 if quick else 5),
-            max_seconds=max_seconds or (1.5 if quick else 60.0),
-            max_bytes=(max_gigabytes or (2.0 if quick else 6.0)) * 1e9,
+            repetitions=(3 if quick else 5) if repetitions is None else repetitions,
+            max_seconds=(1.5 if quick else 60.0) if max_seconds is None else max_seconds,
+            max_bytes=((2.0 if quick else 6.0) if max_gigabytes is None else max_gigabytes) * 1e9,
         )
         if threads is not None:
             _at_least_one(threads=threads)

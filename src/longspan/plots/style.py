@@ -42,7 +42,10 @@ RC: dict[Any, Any] = {
 
 def image_bytes(figure: "Figure", kind: str) -> bytes:
     """The figure as "png" or "svg", the same bytes for the same figure."""
+    import matplotlib
+
     stream = io.BytesIO()
     metadata = {"Date": None} if kind == "svg" else None
-    figure.savefig(stream, format=kind, dpi=160, bbox_inches="tight", pad_inches=0.15, metadata=metadata)
+    with matplotlib.rc_context(RC):
+        figure.savefig(stream, format=kind, dpi=160, bbox_inches="tight", pad_inches=0.15, metadata=metadata)
     return stream.getvalue()

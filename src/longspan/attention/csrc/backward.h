@@ -39,6 +39,28 @@ struct Runs {
   }
 };
 
+// Sums that one task contributes to gradients which all tasks share, in memory of its own; they are
+// added up in the order of the tasks when all are done.
+template <class C>
+struct Share {
+  const Problem* p;
+  i64 width;
+  C* data;
+
+  static i64 members(const Problem& p) { return p.kv_heads ? p.heads / p.kv_heads : 1; }
+  static i64 bias_size(const Problem& p) { return p.bias ? 2 * p.bias_reach + 1 : 0; }
+  static i64 keys_size(const Problem& p, i64 width) {
+    return p.position_query.data ? (2 * p.position_reach + 1) * width : 0;
+  }
+  static i64 size(const Problem& p, i64 width) {
+    return 2 * p.max_globals * width + members(p) * (bias_size(p) + keys_size(p, width));
+  }
+  C* global_k() const { return data; }
+  C* global_v() const { return data + p->max_globals * width; }
+  C* bias(i64 member) const { return data + 2 * p->max_globals * width + member * bias_size(*p); }
+  C* position_keys(i64 member) const { return bias(members(*p)) + member * keys_size(*p, width); }
+};
+
 template <class T, class C>
 struct Backward : PositionTerms<T, C> {
   using Base = PositionTerms<T, C>;
@@ -50,11 +72,11 @@ struct Backward : PositionTerms<T, C> {
   C* d_scores;             // [kChunk][kBlock]
   C* d_q;                  // [kBlock][width]
   C *d_k, *d_v;            // [key_end - key_begin][width]
-  C *d_global_k, *d_global_v;  // [globals][width], of this task
+  Share<C> share;          // what this task adds to gradients that all tasks share
   i64 key_begin = 0, key_end = 0;
   alignas(64) C lse[kBlock], delta[kBlock];
 
-  Backward(const Problem& problem) : Base(problem) {}
+  using Base::Base;
 
   bool prepare(i64 window, i64 key_rows) {
     i64 size = 0;
@@ -65,7 +87,7 @@ struct Backward : PositionTerms<T, C> {
   }
   void layout(i64 window, i64 key_rows, i64& at) {
     this->place_shared(window, at);
-    this->place_position_terms(at);
+    this->place_position_terms(true, at);
     this->place(d_out, kBlock * width, at);
     this->place(d_out_t, kBlock * width, at);
     this->place(d_scores, kChunk * kBlock, at);
@@ -74,21 +96,21 @@ struct Backward : PositionTerms<T, C> {
     this->place(d_v, key_rows * width, at);
   }
 
-  // One run of a residue class, for all query heads of a key/value head. `d_global`: [2][globals][width].
-  void run(i64 b, i64 which_kv_head, i64 residue, const Runs& runs, i64 run, C* d_global) {
+  // One run of a residue class, for all query heads of a key/value head.
+  void run(i64 b, i64 which_kv_head, i64 residue, const Runs& runs, i64 run, const Share<C>& task_share) {
     const i64 members = p.heads / p.kv_heads;
     this->begin_task(b, which_kv_head, which_kv_head * members, residue);
     key_begin = runs.key_begin(run);
     key_end = runs.key_end(run);
-    d_global_k = d_global;
-    d_global_v = d_global + this->globals * width;
+    share = task_share;
     memset(d_k, 0, sizeof(C) * (key_end - key_begin) * width);
     memset(d_v, 0, sizeof(C) * (key_end - key_begin) * width);
-    if (this->globals) memset(d_global, 0, sizeof(C) * 2 * this->globals * width);
+    if (this->has_product) memset(this->d_rows, 0, sizeof(C) * this->d_rows_size);
     const i64 to = smaller((run + 1) * runs.length, phase.query_count);
     for (i64 member = 0; member < members; member++) {
       head = which_kv_head * members + member;
-      for (i64 at = run * runs.length; at < to; at += kBlock) run_block(at);
+      for (i64 at = run * runs.length; at < to; at += kBlock) run_block(at, member);
+      if (this->has_product) this->fold_product_gradient(share.position_keys(member));
     }
     // An odd run adds to what its even neighbours left; all else is written for the first time.
     const bool odd = run % 2;
@@ -116,17 +138,17 @@ struct Backward : PositionTerms<T, C> {
     }
   }
 
-  void run_block(i64 from) {
+  void run_block(i64 from, i64 member) {
     memset(d_q, 0, sizeof(C) * kBlock * width);
-    this->clear_position_gradients();
+    if (this->has_product) memset(this->d_position_query, 0, sizeof(C) * kBlock * width);
     if (this->begin_block(from)) {
       this->pack_queries(p.q, C(p.scale) * kLog2E<C>, q, q_t);
       this->pack_queries(p.d_out, C(1), d_out, d_out_t);
       this->pack_position_query();
       load_row_constants();
       this->for_each_chunk([&](i64 first_global) {
-        chunk.segments[0].dk = d_global_k + first_global * width;
-        chunk.segments[0].dv = d_global_v + first_global * width;
+        chunk.segments[0].dk = share.global_k() + first_global * width;
+        chunk.segments[0].dv = share.global_v() + first_global * width;
         for (Segment<C>* segment = chunk.segments + 1; segment < chunk.segments + 3; segment++) {
           const i64 row = chunk.band_step + segment->begin - chunk.band - key_begin;
           segment->dk = d_k + row * width;
@@ -139,15 +161,20 @@ struct Backward : PositionTerms<T, C> {
         this->accumulate_rows(scores, d_out, [](const Segment<C>& s) { return s.dv; });
         this->accumulate_rows(d_scores, q, [](const Segment<C>& s) { return s.dk; });
         this->accumulate_lanes(d_scores, [](const Segment<C>& s) { return s.k; }, d_q);
-        this->accumulate_position_gradients(d_scores);
+        if (this->has_bias) this->add_bias_gradient(d_scores, share.bias(member));
+        if (this->has_product) this->add_product_gradient(d_scores, share.position_keys(member));
       });
     }
+    write_rows(p.d_q, d_q);
+    if (this->has_product) write_rows(p.d_position_query, this->d_position_query);
+  }
+
+  void write_rows(const View& view, const C* from) {
     for (int i = 0; i < block.count; i++) {
-      T* row = this->template row_of<T>(p.d_q, head, block.row + i * block.row_step);
+      T* row = this->template row_of<T>(view, head, block.row + i * block.row_step);
       if (dead[i]) zero_row(row, head_dim);
-      else unpack_row<false>(d_q + i * width, head_dim, C(p.scale), row);
+      else unpack_row<false>(from + i * width, head_dim, C(p.scale), row);
     }
-    this->write_position_gradients();
   }
 
   // The log-sum-exp in units of log 2, and delta, of every lane. A lane without a query gets a

@@ -21,7 +21,7 @@ struct Forward : PositionTerms<T, C> {
   C* sums;  // [kBlock][width]: weighted sums of values, not yet normalised
   alignas(64) C highest[kBlock], total[kBlock], shrink[kBlock];
 
-  Forward(const Problem& problem) : Base(problem) {}
+  using Base::Base;
 
   bool prepare(i64 window) {
     i64 size = 0;
@@ -32,7 +32,7 @@ struct Forward : PositionTerms<T, C> {
   }
   void layout(i64 window, i64& at) {
     this->place_shared(window, at);
-    this->place_position_terms(at);
+    this->place_position_terms(false, at);
     this->place(sums, kBlock * width, at);
   }
 

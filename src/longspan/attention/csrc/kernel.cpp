@@ -24,12 +24,13 @@ struct Task {
 };
 
 // Runs work(worker, task) for every task, a worker per thread; false if a worker got no memory.
-template <class Worker, class Prepare, class Work>
+template <class Worker, class C, class Prepare, class Work>
 int spread(const Problem& p, const std::vector<std::vector<Task>>& waves, Prepare prepare, Work work) {
+  const PositionTables<C> tables(p);
   int status = kDone;
 #pragma omp parallel num_threads(int(p.threads))
   {
-    Worker worker(p);
+    Worker worker(p, tables);
     const bool ready = prepare(worker);
     if (!ready) {
 #pragma omp atomic write
@@ -58,36 +59,47 @@ int forward(const Problem& p) {
           if (from < phase.query_count) waves[0].push_back({b, h, residue, from});
           window = larger(window, window_of(phase));
         }
-  return spread<Forward<T, C>>(
+  return spread<Forward<T, C>, C>(
       p, waves, [&](Forward<T, C>& worker) { return worker.prepare(window); },
       [&](Forward<T, C>& worker, const Task& task, i64) {
         worker.run(task.example, task.head, task.residue, task.run, task.run + run);
       });
 }
 
-// Adds the tasks' shares of the global keys' gradients, in the order of the tasks.
+// Adds up the tasks' shares, in the order of the tasks.
 template <class T, class C>
-void add_globals(const Problem& p, const std::vector<std::vector<Task>>& waves, const std::vector<C>& d_global,
-                 i64 width) {
-  for (i64 pair = 0; pair < p.batch * p.kv_heads; pair++) {
-    const i64 b = pair / p.kv_heads, head = pair % p.kv_heads, globals = p.global_counts[b];
-    std::vector<C> sum(2 * globals * width);
-    const C* share = d_global.data();
-    for (const std::vector<Task>& wave : waves)
-      for (const Task& task : wave) {
-        if (task.example == b && task.head == head)
-          for (i64 i = 0; i < i64(sum.size()); i++) sum[i] += share[i];
-        share += 2 * p.max_globals * width;
+void add_shares(const Problem& p, const std::vector<std::vector<Task>>& waves, Share<C> share) {
+  const i64 size = Share<C>::size(p, share.width), members = Share<C>::members(p), width = share.width;
+  const i64 bias_size = Share<C>::bias_size(p), keys_size = Share<C>::keys_size(p, width), reach = p.position_reach;
+  std::vector<C> memory(size), position_keys(p.heads * keys_size);
+  const Share<C> sum{&p, width, memory.data()};
+  C* d_bias = static_cast<C*>(p.d_bias);
+  for (i64 i = 0; i < p.heads * bias_size; i++) d_bias[i] = 0;
+  for (i64 head = 0; head < p.kv_heads; head++)
+    for (i64 b = 0; b < p.batch; b++) {
+      for (C& x : memory) x = 0;
+      i64 task_number = 0;
+      for (const std::vector<Task>& wave : waves)
+        for (const Task& task : wave) {
+          const C* one = share.data + task_number++ * size;
+          if (task.example == b && task.head == head)
+            for (i64 i = 0; i < size; i++) memory[i] += one[i];
+        }
+      for (i64 g = 0; p.max_globals && g < p.global_counts[b]; g++) {
+        const i64 position = p.global_positions[b * p.max_globals + g];
+        auto row_of = [&](const View& view) {
+          return static_cast<T*>(view.data) + b * view.batch + head * view.head + position * view.row;
+        };
+        unpack_row<true>(sum.global_k() + g * width, int(p.head_dim), C(p.scale), row_of(p.d_k));
+        unpack_row<true>(sum.global_v() + g * width, int(p.head_dim), C(1), row_of(p.d_v));
       }
-    for (i64 g = 0; g < globals; g++) {
-      const i64 position = p.global_positions[b * p.max_globals + g];
-      auto row_of = [&](const View& view) {
-        return static_cast<T*>(view.data) + b * view.batch + head * view.head + position * view.row;
-      };
-      unpack_row<true>(sum.data() + g * width, int(p.head_dim), C(p.scale), row_of(p.d_k));
-      unpack_row<true>(sum.data() + (globals + g) * width, int(p.head_dim), C(1), row_of(p.d_v));
+      for (i64 i = 0; i < members * bias_size; i++) d_bias[head * members * bias_size + i] += sum.bias(0)[i];
+      for (i64 i = 0; i < members * keys_size; i++)
+        position_keys[head * members * keys_size + i] += sum.position_keys(0)[i];
     }
-  }
+  for (i64 row = 0; keys_size && row < p.heads * (2 * reach + 1); row++)
+    unpack_row<false>(position_keys.data() + row * width, int(p.head_dim), C(p.scale),
+                      static_cast<C*>(p.d_position_keys) + row * p.head_dim);
 }
 
 template <class T, class C>
@@ -109,16 +121,16 @@ int backward(const Problem& p) {
         }
     }
   const i64 width = (p.head_dim + kLanes<C> - 1) / kLanes<C> * kLanes<C>;
-  const i64 per_task = 2 * p.max_globals * width, evens = i64(waves[0].size());
-  std::vector<C> d_global(per_task * (evens + i64(waves[1].size())));
-  const int status = spread<Backward<T, C>>(
+  const i64 size = Share<C>::size(p, width), evens = i64(waves[0].size());
+  std::vector<C> shares(size * (evens + i64(waves[1].size())));
+  const int status = spread<Backward<T, C>, C>(
       p, waves, [&](Backward<T, C>& worker) { return worker.prepare(window, key_rows); },
       [&](Backward<T, C>& worker, const Task& task, i64 t) {
         const Runs runs(p, phase_of(p, task.example, task.head * members, task.residue));
-        C* mine = d_global.data() + per_task * (task.run % 2 ? evens + t : t);
-        worker.run(task.example, task.head, task.residue, runs, task.run, mine);
+        const Share<C> share{&p, width, shares.data() + size * (task.run % 2 ? evens + t : t)};
+        worker.run(task.example, task.head, task.residue, runs, task.run, share);
       });
-  if (status == kDone && p.max_globals) add_globals<T, C>(p, waves, d_global, width);
+  if (status == kDone && size) add_shares<T, C>(p, waves, {&p, width, shares.data()});
   return status;
 }
 

@@ -1,15 +1,209 @@
+// Terms of a score that depend on the offset between key and query: a bias per head (T5, ALiBi), and
+// the product of a second query with a vector per offset (Transformer-XL's (q + v) . r).
+//
+// Inside a window the offsets of a chunk form diagonals, so both are computed per block: the bias from
+// one short line of numbers, the product as a small matrix over the offsets that the chunk can have,
+// read along its diagonals. Pairs without that order (global keys, queries at explicit positions) take
+// the plain way, pair by pair. Nothing of the size queries x window is ever made.
 #pragma once
+#include <vector>
+
 #include "worker.h"
 
 namespace LONGSPAN_ISA {
+
+// The vectors per offset, laid out for the kernel once per call. Offsets beyond the user's table take
+// its end values, so the tables here are as long as the kernel may read.
+template <class C>
+struct PositionTables {
+  struct OfHead {
+    i64 origin, columns;           // step offset e is column origin + e
+    std::vector<C> rows, by_dim;   // [columns][width] and [width][columns]
+    std::vector<C> plain;          // [2 * reach + 1][width], by clipped position offset
+  };
+  std::vector<OfHead> heads;
+
+  explicit PositionTables(const Problem& p) {
+    if (!p.position_query.data) return;
+    const i64 width = (p.head_dim + kLanes<C> - 1) / kLanes<C> * kLanes<C>, size = 2 * p.position_reach + 1;
+    heads.resize(p.heads);
+    for (i64 h = 0; h < p.heads; h++) {
+      OfHead& table = heads[h];
+      const C* source = static_cast<const C*>(p.position_keys) + h * size * p.head_dim;
+      table.plain.assign(size * width, C(0));
+      for (i64 i = 0; i < size; i++)
+        for (i64 d = 0; d < p.head_dim; d++) table.plain[i * width + d] = source[i * p.head_dim + d];
+      if (p.positions) continue;
+      const PhaseOfHead phase = phase_of(p, 0, h, 0);
+      table.origin = phase.left + kBlock;
+      table.columns = phase.left + phase.right + 2 * kBlock + kChunk + 4 * kLanes<C>;
+      table.rows.resize(table.columns * width);
+      table.by_dim.resize(table.columns * width);
+      for (i64 c = 0; c < table.columns; c++) {
+        const C* row = table.plain.data() + clipped(p, (c - table.origin) * phase.dilation) * width;
+        for (i64 d = 0; d < width; d++)
+          table.rows[c * width + d] = table.by_dim[d * table.columns + c] = row[d];
+      }
+    }
+  }
+  static i64 clipped(const Problem& p, i64 offset) {
+    return larger(-p.position_reach, smaller(p.position_reach, offset)) + p.position_reach;
+  }
+};
+
 template <class T, class C>
 struct PositionTerms : Worker<T, C> {
-  PositionTerms(const Problem& problem) : Worker<T, C>(problem) {}
-  void place_position_terms(i64&) {}
-  void pack_position_query() {}
-  void add_position_terms() {}
-  void clear_position_gradients() {}
-  void accumulate_position_gradients(const C*) {}
-  void write_position_gradients() {}
+  using Base = Worker<T, C>;
+  using Base::block, Base::chunk, Base::head, Base::head_dim, Base::kVector, Base::p, Base::phase, Base::scores,
+      Base::vectors, Base::width;
+  // Row length of `diagonals`: the offsets of a tile of lanes to a chunk.
+  static constexpr int kDiagonal = kChunk + kTileRows + 2 * kLanes<C>;
+
+  const PositionTables<C>& tables;
+  const bool has_bias, has_product;
+  C* position_query;    // [kBlock][width]
+  C* d_position_query;  // [kBlock][width]
+  C* diagonals;         // [kTileRows][kDiagonal]
+  C* d_rows;            // [columns][width], gradient of the head's table.rows
+  i64 d_rows_size = 0;
+  C line[kChunk + kBlock];
+
+  PositionTerms(const Problem& problem, const PositionTables<C>& position_tables)
+      : Base(problem),
+        tables(position_tables),
+        has_bias(problem.bias != nullptr),
+        has_product(problem.position_query.data != nullptr) {}
+
+  void place_position_terms(bool gradients, i64& at) {
+    if (!has_product) return;
+    this->place(position_query, kBlock * width, at);
+    this->place(diagonals, kTileRows * kDiagonal, at);
+    if (!gradients) return;
+    this->place(d_position_query, kBlock * width, at);
+    d_rows_size = 0;
+    for (const auto& table : tables.heads) d_rows_size = larger<i64>(d_rows_size, table.rows.size());
+    this->place(d_rows, d_rows_size, at);
+  }
+
+  void pack_position_query() {
+    if (!has_product) return;
+    for (int i = 0; i < kBlock; i++) {
+      C* row = position_query + i * width;
+      if (i < block.count && !this->dead[i])
+        pack_row(this->template row_of<const T>(p.position_query, head, block.row + i * block.row_step), head_dim,
+                 width, row);
+      else memset(row, 0, sizeof(C) * width);
+    }
+  }
+
+  // Rows of the chunk whose offsets form diagonals begin here.
+  int first_diagonal_row() const { return block.positions ? chunk.rows : chunk.band; }
+  i64 offset(int r, int lane) const { return chunk.position[r] - block.position(lane); }
+
+  void add_position_terms() {
+    if (has_bias) add_bias();
+    if (has_product) add_product();
+  }
+
+  const C* bias_of_head() const { return static_cast<const C*>(p.bias) + head * (2 * p.bias_reach + 1); }
+  i64 bias_index(i64 of) const {
+    return larger(-p.bias_reach, smaller(p.bias_reach, of)) + p.bias_reach;
+  }
+  // Entry x of the line serves lane - (r - band) + (band rows - 1) == x.
+  i64 line_offset(int x) const {
+    return (chunk.band_step - block.step + (chunk.rows - chunk.band - 1) - x) * phase.dilation;
+  }
+
+  void add_bias() {
+    const C* bias = bias_of_head();
+    const int first = first_diagonal_row(), rows = chunk.rows - first;
+    for (int r = 0; r < first; r++)
+      for (int lane = 0; lane < block.count; lane++)
+        scores[r * kBlock + lane] += bias[bias_index(offset(r, lane))] * kLog2E<C>;
+    for (int x = 0; rows && x < rows + kBlock - 1; x++) line[x] = bias[bias_index(line_offset(x))] * kLog2E<C>;
+    for (int r = 0; r < rows; r++)
+      for (int lane = 0; lane < kBlock; lane += kVector) {
+        C* at = scores + (first + r) * kBlock + lane;
+        store(at, load(at) + load(line + lane - r + rows - 1));
+      }
+  }
+
+  // d_bias[.] += the gradients of the scores of the chunk.
+  void add_bias_gradient(const C* d_scores, C* d_bias) {
+    const int first = first_diagonal_row(), rows = chunk.rows - first;
+    for (int r = 0; r < first; r++)
+      for (int lane = 0; lane < block.count; lane++)
+        d_bias[bias_index(offset(r, lane))] += d_scores[r * kBlock + lane];
+    if (!rows) return;
+    memset(line, 0, sizeof(line));
+    for (int r = 0; r < rows; r++)
+      for (int lane = 0; lane < block.count; lane++)
+        line[lane - r + rows - 1] += d_scores[(first + r) * kBlock + lane];
+    for (int x = 0; x < rows + kBlock - 1; x++) d_bias[bias_index(line_offset(x))] += line[x];
+  }
+
+  // Column of the table for row `first_diagonal_row` and the last lane of a tile.
+  i64 first_column(int last_lane) const {
+    return tables.heads[head].origin + chunk.band_step - block.step - last_lane;
+  }
+
+  void add_product() {
+    const auto& table = tables.heads[head];
+    const C factor = C(p.scale) * kLog2E<C>;
+    const int first = first_diagonal_row(), rows = chunk.rows - first;
+    for (int r = 0; r < first; r++)
+      for (int lane = 0; lane < block.count; lane++) {
+        if (!chunk.any_sees(r, lane, lane)) continue;
+        const C* key = table.plain.data() + PositionTables<C>::clipped(p, offset(r, lane)) * width;
+        Vector<C> sum{};
+        for (int d = 0; d < width; d += kVector) sum += load(position_query + lane * width + d) * load(key + d);
+        scores[r * kBlock + lane] += sum_of_lanes<C>(sum) * factor;
+      }
+    for (int q0 = 0; rows && q0 < block.count; q0 += kTileRows) {
+      const int lanes = smaller(kTileRows, block.count - q0), columns = rows + lanes - 1;
+      matmul_rows<false>(lanes, (columns + kVector - 1) / kVector, head_dim, position_query + q0 * width, i64(width),
+                         Fixed<1>{}, table.by_dim.data() + first_column(q0 + lanes - 1), table.columns, diagonals,
+                         kDiagonal);
+      for (int r = 0; r < rows; r++)
+        for (int i = 0; i < lanes; i++)
+          scores[(first + r) * kBlock + q0 + i] += diagonals[i * kDiagonal + r + lanes - 1 - i] * factor;
+    }
+  }
+
+  // d_position_query, d_rows and d_plain += the gradients of the scores of the chunk, over scale.
+  void add_product_gradient(const C* d_scores, C* d_plain) {
+    const auto& table = tables.heads[head];
+    const int first = first_diagonal_row(), rows = chunk.rows - first;
+    for (int r = 0; r < first; r++)
+      for (int lane = 0; lane < block.count; lane++) {
+        if (!chunk.any_sees(r, lane, lane)) continue;
+        const i64 at = PositionTables<C>::clipped(p, offset(r, lane)) * width;
+        this->add_scaled(d_scores[r * kBlock + lane], table.plain.data() + at, d_position_query + lane * width);
+        this->add_scaled(d_scores[r * kBlock + lane], position_query + lane * width, d_plain + at);
+      }
+    for (int q0 = 0; rows && q0 < block.count; q0 += kTileRows) {
+      const int lanes = smaller(kTileRows, block.count - q0), columns = rows + lanes - 1;
+      const i64 column = first_column(q0 + lanes - 1);
+      memset(diagonals, 0, sizeof(C) * kTileRows * kDiagonal);
+      for (int r = 0; r < rows; r++)
+        for (int i = 0; i < lanes; i++)
+          diagonals[i * kDiagonal + r + lanes - 1 - i] = d_scores[(first + r) * kBlock + q0 + i];
+      matmul_rows<true>(lanes, vectors, columns, diagonals, Fixed<kDiagonal>{}, Fixed<1>{},
+                        table.rows.data() + column * width, width, d_position_query + q0 * width, width);
+      for (int c = 0; c < columns; c += kTileRows)
+        matmul_rows<true>(smaller(kTileRows, columns - c), vectors, lanes, diagonals + c, Fixed<1>{},
+                          Fixed<kDiagonal>{}, position_query + q0 * width, width, d_rows + (column + c) * width, width);
+    }
+  }
+
+  // Folds the gradient of the head's diagonals into that of the user's table, and begins anew.
+  void fold_product_gradient(C* d_plain) {
+    const auto& table = tables.heads[head];
+    for (i64 c = 0; !block.positions && c < table.columns; c++)
+      this->add_scaled(C(1), d_rows + c * width,
+                       d_plain + PositionTables<C>::clipped(p, (c - table.origin) * phase.dilation) * width);
+    memset(d_rows, 0, sizeof(C) * d_rows_size);
+  }
 };
+
 }  // namespace LONGSPAN_ISA
