@@ -6,8 +6,10 @@ import shlex
 from pathlib import Path
 
 import pytest
+import torch
 
 from longspan.cli.main import app
+from tests.attention.cases import TOLERANCES
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -52,6 +54,13 @@ def test_local_links_lead_somewhere() -> None:
     for path in [*DOCUMENTS, ROOT / "DESIGN.md"]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
             assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+def test_tolerance_table_is_the_one_that_is_tested() -> None:
+    page = (ROOT / "docs/attention.md").read_text()
+    rows = re.findall(r"^\| (b?float\d+) \| (\S+) \| (\S+) \|$", page, flags=re.MULTILINE)
+    published = {getattr(torch, name): (float(forward), float(gradient)) for name, forward, gradient in rows}
+    assert published == {dtype: (t.forward, t.gradient) for dtype, t in TOLERANCES.items()}
 
 
 def test_ci_runs_the_tests() -> None:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from longspan import Pattern, attend, attend_global
 from longspan.attention.attend import Attention
 
-from .agreement import assert_matches_reference
+from .agreement import assert_matches_reference, run
 from .cases import Call, any_calls, examples
 
 
@@ -122,6 +122,16 @@ def test_gradients_of_a_part_of_the_inputs() -> None:
     torch.testing.assert_close(v.grad.sum(), torch.tensor(2 * 50 * 4.0))
 
 
+def test_autocast_does_not_reach_the_sums() -> None:
+    q, k, v = (torch.randn(1, 2, 50, 16, generator=torch.Generator().manual_seed(i)) for i in range(3))
+    pattern = Pattern(left=8, right=8)
+    wanted = attend(q, k, v, pattern, impl="blocked")
+    with torch.autocast("cpu", torch.bfloat16):
+        got = attend(q, k, v, pattern, impl="blocked")
+    assert isinstance(got, Tensor) and isinstance(wanted, Tensor)
+    assert torch.equal(got, wanted)
+
+
 class _Layer(nn.Module):
     def __init__(self, pattern: Pattern | list[Pattern]) -> None:
         super().__init__()
@@ -227,7 +237,6 @@ def _out_and_gradients(call: Call, impl: str) -> list[Tensor]:
         for name, x in call.items()
         if isinstance(x, Tensor) and x.is_floating_point()
     }
-    out = attend(**{**call, **leaves}, impl=impl)
-    assert isinstance(out, Tensor)
+    out = run({**call, **leaves}, impl).out
     cotangent = torch.randn(out.shape, generator=torch.Generator().manual_seed(0), dtype=out.dtype)
     return [out.detach(), *torch.autograd.grad(out, list(leaves.values()), cotangent)]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Literal, NamedTuple
 
+import torch
 from torch import Tensor
 
 from longspan.attention import blocked, flex, native, reference
@@ -206,5 +207,11 @@ def _answer(request: Request, impl: str, return_lse: bool, return_probabilities:
         out, lse, probabilities = reference.run_with_probabilities(request)
         return Attention(out, lse if return_lse else None, probabilities)
     run: Callable[[Request], tuple[Tensor, Tensor]] = IMPLEMENTATIONS[choose(request, impl)].run
-    out, lse = run(request)
+    device = request.q.device.type
+    if torch.is_autocast_enabled(device):
+        # Autocast would round the fp32 sums of an implementation back to half precision.
+        with torch.autocast(device, enabled=False):
+            out, lse = run(request)
+    else:
+        out, lse = run(request)
     return Attention(out, lse, None) if return_lse else out

@@ -103,7 +103,7 @@ class _Recomputed(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
         dtype = ctx.plan.request.compute_dtype
         operands = _Operands(*ctx.saved_tensors)
         wanted: list[bool] = list(ctx.needs_input_grad[1:])
@@ -188,9 +188,8 @@ def _attend(plan: _Plan, piece: Piece, x: _Operands) -> tuple[Tensor, Tensor]:
     request, pattern, dtype = plan.request, piece.group.pattern, plan.request.compute_dtype
     block = torch.arange(piece.blocks, device=x.q.device)[:, None] * piece.block
     row = block + torch.arange(piece.block, device=x.q.device)  # [c, b], in steps from the first row
-    window = (
-        block + torch.arange(piece.width, device=x.q.device) + (piece.first or 0)
-    )  # [c, w], from the first key
+    window = block + torch.arange(piece.width, device=x.q.device)  # [c, w], in steps from the first key
+    window = window if piece.first is None else window + piece.first
     q = _pick(x.q.to(dtype) * request.scale, row, piece)
     k, v = (_pick(_spread(kv.to(dtype), piece), window, piece) for kv in (x.k, x.v))
 
@@ -234,6 +233,7 @@ def _attend(plan: _Plan, piece: Piece, x: _Operands) -> tuple[Tensor, Tensor]:
     out = weights @ v / total
     if piece.first is None:
         return out[:, :, 0], lse[:, :, 0]
+    # Not a slice: an exporter cannot prove that there are as many rows as it would cut.
     present = torch.arange(piece.count, device=x.q.device)
     return out.flatten(2, 3).index_select(2, present), lse.flatten(2, 3).index_select(2, present)
 

@@ -20,6 +20,8 @@ from longspan.attention.request import Request
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 _ERRORS = {1: "out of memory", 2: "this instruction set is not available on this machine"}
 _UNBOUNDED = 2**62
+# Results of this size are asked to live in huge pages, of which one is 2 MiB.
+_HUGE = 2**22
 
 
 class _View(ctypes.Structure):
@@ -91,6 +93,10 @@ class Kernel:
         self.built = tuple(self._library.longspan_instruction_sets().decode().split())
         self.instruction_set: str = self._library.longspan_best_instruction_set().decode()
 
+    def prefer_huge_pages(self, address: int, size: int) -> None:
+        """A hint for memory that was not touched yet."""
+        self._library.longspan_prefer_huge_pages(ctypes.c_void_p(address), ctypes.c_int64(size))
+
     def call(self, function: str, problem: _Problem) -> None:
         """Runs ``function`` ("forward" or "backward") on ``problem``."""
         entry = getattr(self._library, f"longspan_attend_{function}")
@@ -112,6 +118,13 @@ def load() -> Kernel | str:
         return Kernel(found[0])
     except OSError as error:
         return f"the native kernel does not load: {error}"
+
+
+def _kernel() -> Kernel:
+    kernel = load()
+    if isinstance(kernel, str):
+        raise RuntimeError(kernel)
+    return kernel
 
 
 def status() -> NativeStatus:
@@ -205,6 +218,7 @@ def _attend(
         scale, dropout, seed, bias, position_query, position_keys,
     )  # fmt: skip
     out, lse = _empty_rows(q), _empty_lse(q)
+    call.prefer_huge_pages(out)
     call.problem.out = _view(out)
     call.problem.lse = lse.data_ptr()
     call.run("forward")
@@ -247,6 +261,7 @@ def _attend_backward(
     d_q, d_k, d_v, d_bias, d_position_query, d_position_keys = _empty_gradients(
         q, k, bias, position_query, position_keys
     )
+    call.prefer_huge_pages(d_q, d_k, d_v)
     problem = call.problem
     problem.out, problem.d_out = _view(out), _view(d_out)
     problem.d_q, problem.d_k, problem.d_v = _view(d_q), _view(d_k), _view(d_v)
@@ -347,10 +362,12 @@ class _Call:
         self.problem = problem
 
     def run(self, function: str) -> None:
-        kernel = load()
-        if isinstance(kernel, str):
-            raise RuntimeError(kernel)
-        kernel.call(function, self.problem)
+        _kernel().call(function, self.problem)
+
+    def prefer_huge_pages(self, *results: Tensor) -> None:
+        for x in results:
+            if x.nbytes >= _HUGE:
+                _kernel().prefer_huge_pages(x.data_ptr(), x.nbytes)
 
     def _pointer(self, x: Tensor | None) -> int | None:
         if x is None:

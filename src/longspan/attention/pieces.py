@@ -126,6 +126,7 @@ def _whole_phase(group: HeadGroup, phase: int, row: int, queries: int, keys: int
         block, blocks, first, width = queries, 1, None, keys
     else:
         block = _block_size(left + right)
+        # One or two blocks too many: an exporter has to know that there are more than one.
         blocks, first, width = queries // block + 2, before - left, block + left + right
     return Piece(
         group=group,

@@ -26,7 +26,7 @@ def run(request: Request) -> tuple[Tensor, Tensor]:
 def run_with_probabilities(request: Request) -> tuple[Tensor, Tensor, Tensor]:
     """`run`, and the probabilities [B, H, N, M] before dropout."""
     dtype = request.compute_dtype
-    # Hidden before the exponential: a large hidden score would overflow it, and 0 * inf is NaN in the gradient.
+    # Hidden before the exponential, which a large hidden score would overflow: its gradient is 0 * inf.
     scores = torch.where(visible(request), _scores(request), -torch.inf)
     lse = scores.logsumexp(-1) if scores.shape[-1] else scores.sum(-1) - torch.inf
     finite_lse = torch.where(lse > -torch.inf, lse, 0.0)

@@ -39,12 +39,11 @@ def check(
     check_qkv(q, k, v)
     batch, heads, queries, head_dim = q.shape
     keys = k.shape[2]
-    if offset is not None:
-        if offset < 0 or offset + queries > keys:
-            raise ValueError(
-                f"query_offset is {offset} with {queries} queries and {keys} keys; "
-                f"it must lie between 0 and keys - queries = {keys - queries}"
-            )
+    if offset is not None and (offset < 0 or offset + queries > keys):
+        raise ValueError(
+            f"query_offset is {offset} with {queries} queries and {keys} keys; "
+            f"it must lie between 0 and keys - queries = {keys - queries}"
+        )
     if positions is not None:
         positions = _checked_positions(positions, q, keys)
     _check_mask("is_global", is_global, q, keys)
@@ -81,8 +80,7 @@ def check(
 def check_qkv(q: Tensor, k: Tensor, v: Tensor) -> None:
     """Shapes, dtypes and devices of the three main tensors."""
     for name, x in (("q", q), ("k", k), ("v", v)):
-        if not isinstance(x, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ValueError(f"{name} is a {type(x).__name__}; it must be a torch.Tensor")
+        _check_tensor(name, x)
         if x.dim() != 4:
             raise ValueError(f"{name} has shape {_shape(x)}; it must be [batch, heads, length, head_dim]")
         if x.dtype not in DTYPES:
@@ -102,6 +100,11 @@ def check_qkv(q: Tensor, k: Tensor, v: Tensor) -> None:
         raise ValueError(f"q has {q.shape[1]} heads and k has {k.shape[1]}; the second must divide the first")
 
 
+def _check_tensor(name: str, x: object) -> None:
+    if not isinstance(x, Tensor):
+        raise ValueError(f"{name} is a {type(x).__name__}; it must be a torch.Tensor")
+
+
 def _check_mask(name: str, mask: Tensor | None, q: Tensor, keys: int) -> None:
     if mask is None:
         return
@@ -114,6 +117,7 @@ def _check_mask(name: str, mask: Tensor | None, q: Tensor, keys: int) -> None:
 def _check_like(
     name: str, x: Tensor, q: Tensor, shape: tuple[int, ...], *, dtype: torch.dtype | None = None
 ) -> None:
+    _check_tensor(name, x)
     if tuple(x.shape) != tuple(shape):
         raise ValueError(f"{name} has shape {_shape(x)}; it must be {list(shape)}")
     if x.dtype != (dtype or q.dtype) or x.device != q.device:
@@ -126,6 +130,7 @@ def _check_table(
     """A table over offsets: [*before, 2 * reach + 1, *after]."""
     if table is None:
         return
+    _check_tensor(name, table)
     wanted = f"[{', '.join(map(str, (*before, 'an odd number of offsets', *after)))}]"
     if table.dim() != len(before) + 1 + len(after) or table.shape[len(before)] % 2 == 0:
         raise ValueError(f"{name} has shape {_shape(table)}; it must be {wanted}")
@@ -155,6 +160,7 @@ def _checked_positions(positions: Tensor, q: Tensor, keys: int) -> Tensor:
 def _checked_starts(starts: Tensor | None, q: Tensor, keys: int) -> Tensor | None:
     if starts is None:
         return None
+    _check_tensor("document_starts", starts)
     if starts.dtype not in (torch.int32, torch.int64) or starts.device != q.device:
         raise ValueError(
             f"document_starts is {starts.dtype} on {starts.device}; it must be int32 or int64 on {q.device}"

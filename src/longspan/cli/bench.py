@@ -22,7 +22,7 @@ def attention(
     output: Path = Path("bench-results"),
     lengths: Annotated[tuple[int, ...], Parameter(consume_multiple=True)] = (),
     contestants: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
-    training: bool = True,
+    training: bool | None = None,
     dtype: Literal["float32", "bfloat16"] = "float32",
     heads: int = 12,
     head_dim: int = 64,
@@ -39,12 +39,12 @@ def attention(
     attention.csv and pictures (PNG and SVG), one for each direction.
 
     Args:
-        quick: short sequences and small limits; takes less than a minute.
+        quick: up to 4096 tokens, forward only, without the slowest; takes less than a minute.
         output: directory for the files.
         lengths: sequence lengths; by default 1024 to 65536, doubling.
         contestants: those to compare, instead of all: native, blocked, hf, hf-mask, sdpa-full,
             sdpa-band, flex, local-attention, loop.
-        training: measure forward and backward too.
+        training: measure forward and backward too; on, unless quick.
         dtype: of the inputs.
         heads: attention heads.
         head_dim: components of a head.
@@ -67,6 +67,7 @@ def attention(
     from longspan.plots import scaling
     from longspan.plots.style import image_bytes
 
+    measure_training = not quick if training is None else training
     everyone = benchmark.Plan().contestants
     usual = tuple(name for name in everyone if not (quick and name in benchmark.QUICK_LEAVES_OUT))
     with user_mistakes():
@@ -76,7 +77,7 @@ def attention(
             ),
             lengths=tuple(sorted(set(lengths))) or (benchmark.QUICK_LENGTHS if quick else benchmark.LENGTHS),
             contestants=contestants or usual,
-            directions=("forward", "training") if training else ("forward",),
+            directions=("forward", "training") if measure_training else ("forward",),
             repetitions=(3 if quick else 5) if repetitions is None else repetitions,
             max_seconds=(1.5 if quick else 60.0) if max_seconds is None else max_seconds,
             max_bytes=((2.0 if quick else 6.0) if max_gigabytes is None else max_gigabytes) * 1e9,

@@ -40,6 +40,7 @@ def draw(report: Mapping[str, Any], direction: str) -> "Figure":
 
 def _draw(report: Mapping[str, Any], direction: str) -> "Figure":
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator
 
     figure = Figure(figsize=(10.5, 5.6), layout="constrained")
     left, right = figure.subplots(1, 2)
@@ -57,6 +58,9 @@ def _draw(report: Mapping[str, Any], direction: str) -> "Figure":
         axes.set_xlabel("sequence length (tokens)")
         axes.grid(which="major", color=FAINT, linewidth=0.8)
         axes.set_axisbelow(True)
+        # Decades alone leave a short axis without numbers.
+        low, high = axes.get_ylim()
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if high > 300 * low else (1.0, 2.0, 5.0)))
     left.set_title("Time", loc="left", fontweight="bold")
     right.set_title("Memory beyond the inputs", loc="left", fontweight="bold")
     left.yaxis.set_major_formatter(lambda value, _: _quantity(value, UNITS["time"]))
@@ -85,10 +89,11 @@ def _panel(axes: "Axes", lines: Sequence[tuple[Mapping[str, Any], Any]], key: st
             marker=marker,
             linestyle=style,
             linewidth=2.6 if ours else 1.4,
-            markersize=6 if ours else 5,
+            markersize=8 if ours else 7,
             markeredgecolor=PAPER,
             markeredgewidth=0.6,
-            zorder=3 if ours else 2,
+            # Beneath the others: a thin line stays visible on a thick one.
+            zorder=2 if ours else 3,
             label=contestant["label"],
         )
 

@@ -4,9 +4,6 @@
 // nearest, ties to even, as torch's.
 #pragma once
 #include "simd.h"
-#ifdef __F16C__
-#include <immintrin.h>
-#endif
 
 namespace LONGSPAN_ISA {
 

@@ -12,7 +12,7 @@
 namespace LONGSPAN_ISA {
 
 // Query blocks that one forward task works through, so that neighbours share packed keys.
-constexpr i64 kForwardBlocks = 8;
+constexpr i64 kForwardBlocks = 16;
 
 // The most steps that a block of queries sees.
 i64 window_of(const PhaseOfHead& phase) {

@@ -6,6 +6,9 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#ifdef __AVX__
+#include <immintrin.h>
+#endif
 
 #define LONGSPAN_INLINE inline __attribute__((always_inline))
 
@@ -82,7 +85,14 @@ LONGSPAN_INLINE Vector<C> select(Mask<C> mask, Vector<C> yes, Vector<C> no) { re
 
 // The larger lane; a NaN in `b` comes through, as in the machine's own instruction.
 template <class C>
-LONGSPAN_INLINE Vector<C> maximum(Vector<C> a, Vector<C> b) { return a > b ? a : b; }
+LONGSPAN_INLINE Vector<C> maximum(Vector<C> a, Vector<C> b) {
+#if defined(__AVX512F__) && LONGSPAN_VECTOR_BYTES == 64
+  if constexpr (sizeof(C) == 4) return (Vector<C>)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX__) && LONGSPAN_VECTOR_BYTES == 32
+  if constexpr (sizeof(C) == 4) return (Vector<C>)_mm256_max_ps((__m256)a, (__m256)b);
+#endif
+  return a > b ? a : b;
+}
 
 template <class C>
 LONGSPAN_INLINE C sum_of_lanes(Vector<C> x) {

@@ -88,7 +88,7 @@ struct Worker {
   C *q, *q_t;  // [kBlock][width] and [width][kBlock]
   C* scores;   // [kChunk][kBlock]
   Chunk<C> chunk;
-  i64 prefetch_step = 1;
+  i64 band_end = 0, prefetch_step = 1;
   uint32_t query_hash[kBlock];
   uint32_t drop_below = 0;
 
@@ -175,7 +175,10 @@ struct Worker {
   // Asks for rows that are needed soon, a few at a time between products, so that memory works while
   // the processor multiplies: rows lie a page apart, out of the hardware prefetcher's sight.
   void prefetch_rows() {
-    const i64 end = smaller(smaller(band.to + kBlock, band.ahead + prefetch_step), phase.key_steps);
+    // While the block still misses keys of its own those are urgent; then come the next block's.
+    const bool urgent = band.to < band_end;
+    const i64 end = smaller(smaller(band.to + (urgent ? kChunk : kBlock), phase.key_steps),
+                            band.ahead + (urgent ? kTileRows : prefetch_step));
     for (; band.ahead < end; band.ahead++) {
       const i64 position = phase.position(band.ahead);
       prefetch_row<0>(p.k, kv_head, position);
@@ -241,6 +244,7 @@ struct Worker {
   void for_each_chunk(Visit visit) {
     i64 from, to;
     band_of_block(from, to);
+    band_end = to;
     prefetch_step = larger<i64>(1, kBlock * kTileRows / larger<i64>(1, to - from));
     for (i64 g = 0, t = from; g < globals || t < to;) {
       chunk.band = int(smaller<i64>(kChunk, globals - g));
