@@ -8,12 +8,12 @@ times the forward pass. What must hold is in `bars.py`.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import accumulate
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-from longspan.attention.attend import Implementation
+from longspan.attention.attend import Implementation, attend
 from longspan.benchmarks import fresh_process, machine
 from longspan.benchmarks.bars import DIRECTIONS, Result, result
 from longspan.benchmarks.contestants import Call, Contestant, hugging_face_core
@@ -160,34 +160,40 @@ def dilation(setting: Setting) -> Iterator[Result]:
 
 
 def memory(setting: Setting) -> Iterator[Result]:
-    """Peak beyond the inputs, in a fresh process each."""
+    """Peak beyond the inputs, in a fresh process each: of `attend` alone, and of the core."""
     work = replace(setting.work, length=setting.work.length * MEMORY_GROWTH)
-    for direction in DIRECTIONS:
-        (extra,) = fresh_process.answers(
-            "longspan.benchmarks.kernel:extra_memory",
-            {
-                "work": asdict(work),
-                "impl": setting.impl,
-                "direction": direction,
-                "threads": torch.get_num_threads(),
-            },
-        )
-        detail = f"{extra / 1e6:.0f} MB at {work.length} tokens; q has {work.tensor_bytes / 1e6:.0f} MB"
-        yield result("extra memory, in tensors like q", direction, extra / work.tensor_bytes, detail)
+    for prefix, global_rows in (("attend: ", False), ("", True)):
+        for direction in DIRECTIONS:
+            (extra,) = fresh_process.answers(
+                "longspan.benchmarks.kernel:extra_memory",
+                {
+                    "work": asdict(work),
+                    "impl": setting.impl,
+                    "direction": direction,
+                    "global_rows": global_rows,
+                    "threads": torch.get_num_threads(),
+                },
+            )
+            detail = f"{extra / 1e6:.0f} MB at {work.length} tokens; q has {work.tensor_bytes / 1e6:.0f} MB"
+            name = f"{prefix}extra memory, in tensors like q"
+            yield result(name, direction, extra / work.tensor_bytes, detail)
 
 
 def extra_memory(
-    *, work: dict[str, Any], impl: Implementation, direction: str, threads: int
+    *, work: dict[str, Any], impl: Implementation, direction: str, global_rows: bool, threads: int
 ) -> Iterator[int]:
     """In a fresh process: bytes beyond q, k, v and the gradient that arrives."""
     torch.set_num_threads(threads)
     load = Workload(**work)
+
+    def prepared(work: Workload, training: bool) -> Call:
+        inputs = make_inputs(work, training=training)
+        call = (_core if global_rows else _attend)(work, inputs, impl)
+        return both_ways("", call, inputs)[f" {direction}"]
+
     # A small call first, so that libraries, threads and code are not counted.
-    small = replace(load, length=min(256, load.length))
-    warm = make_inputs(small, training=True)
-    both_ways("", _core(small, warm, impl), warm)[f" {direction}"]()
-    inputs = make_inputs(load, training=direction == "training")
-    yield peak_extra_bytes(both_ways("", _core(load, inputs, impl), inputs)[f" {direction}"])
+    prepared(replace(load, length=min(256, load.length)), True)()
+    yield peak_extra_bytes(prepared(load, direction == "training"))
 
 
 def time_per_token(setting: Setting) -> Iterator[Result]:
@@ -316,6 +322,14 @@ def _core(work: Workload, inputs: Inputs, impl: Implementation, **options: Any) 
     is_global: Tensor | None = options.pop("is_global", work.is_global())
     return lambda: longformer_core(
         inputs.q, inputs.k, inputs.v, work.pattern, is_global, impl=impl, **options
+    )
+
+
+def _attend(work: Workload, inputs: Inputs, impl: Implementation) -> Call:
+    """Without the rows of the global tokens."""
+    is_global = work.is_global()
+    return lambda: cast(
+        Tensor, attend(inputs.q, inputs.k, inputs.v, work.pattern, is_global=is_global, impl=impl)
     )
 
 

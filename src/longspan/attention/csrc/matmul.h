@@ -28,7 +28,7 @@ LONGSPAN_INLINE void tile(int depth, const C* a, RowStride a_row_, StepStride a_
 #pragma GCC unroll 4
     for (int v = 0; v < Vectors; v++)
       sum[r][v] = Add ? load(c + r * c_row + v * lanes) : Vector<C>{};
-#pragma GCC unroll 2
+#pragma GCC unroll 4
   for (int s = 0; s < depth; s++) {
     Vector<C> right[Vectors];
 #pragma GCC unroll 4
