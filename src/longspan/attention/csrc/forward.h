@@ -67,9 +67,7 @@ struct Forward : PositionTerms<T, C> {
     Vector<C> old[2] = {load(highest + lane), load(highest + lane + kVector)};
     Vector<C> top[2] = {old[0], old[1]};
     this->for_each_stretch(lane, [&](int begin, int end, Seen seen) {
-      if (seen == kWhole)
-        for (int r = begin; r < end; r++)
-          for (int v = 0; v < 2; v++) top[v] = maximum<C>(top[v], score(r, lane + v * kVector));
+      if (seen == kWhole) raise_top(scores + begin * kBlock + lane, end - begin, top);
       if (seen == kPartly)
         for (int r = begin; r < end; r++)
           for (int v = 0; v < 2; v++) {
@@ -89,14 +87,7 @@ struct Forward : PositionTerms<T, C> {
     }
     this->for_each_stretch(lane, [&](int begin, int end, Seen seen) {
       if (seen == kWhole && !drop_below) {
-#pragma GCC unroll 2
-        for (int r = begin; r < end; r++)
-          for (int v = 0; v < 2; v++) {
-            const int at = lane + v * kVector;
-            const Vector<C> weight = exp2_of(score(r, at) - top[v]);
-            sum[v] += weight;
-            store(scores + r * kBlock + at, weight);
-          }
+        weigh_rows(scores + begin * kBlock + lane, end - begin, top, sum);
       } else if (seen != kNot) {
         for (int r = begin; r < end; r++)
           for (int v = 0; v < 2; v++) {
@@ -111,6 +102,30 @@ struct Forward : PositionTerms<T, C> {
       }
     });
     for (int v = 0; v < 2; v++) store(total + lane + v * kVector, sum[v]);
+  }
+
+  // The two inner loops of the softmax, over rows that a whole group of lanes sees. Everything they
+  // touch is local, so that it stays in registers.
+  static LONGSPAN_INLINE void raise_top(const C* at, int rows, Vector<C> (&top)[2]) {
+    Vector<C> a = top[0], b = top[1], c = a, d = b;
+    int r = 0;
+    for (; r + 1 < rows; r += 2, at += 2 * kBlock) {
+      a = maximum<C>(a, load(at)), b = maximum<C>(b, load(at + kVector));
+      c = maximum<C>(c, load(at + kBlock)), d = maximum<C>(d, load(at + kBlock + kVector));
+    }
+    if (r < rows) a = maximum<C>(a, load(at)), b = maximum<C>(b, load(at + kVector));
+    top[0] = maximum<C>(a, c), top[1] = maximum<C>(b, d);
+  }
+  static LONGSPAN_INLINE void weigh_rows(C* at, int rows, const Vector<C> (&top)[2], Vector<C> (&sum)[2]) {
+    const Vector<C> top0 = top[0], top1 = top[1];
+    Vector<C> sum0 = sum[0], sum1 = sum[1];
+#pragma GCC unroll 2
+    for (int r = 0; r < rows; r++, at += kBlock) {
+      const Vector<C> a = exp2_of(load(at) - top0), b = exp2_of(load(at + kVector) - top1);
+      sum0 += a, sum1 += b;
+      store(at, a), store(at + kVector, b);
+    }
+    sum[0] = sum0, sum[1] = sum1;
   }
 
   Vector<C> score(int r, int lane) const { return load(scores + r * kBlock + lane); }

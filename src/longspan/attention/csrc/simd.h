@@ -144,9 +144,10 @@ LONGSPAN_INLINE Vector<float> exp2_of(Vector<float> x) {
   // Minimax polynomial of 2**r on [-0.5, 0.5]; relative error 7.5e-8.
   constexpr float c[] = {1.000000072e+00f, 6.931469671e-01f, 2.402211972e-01f,
                          5.550713275e-02f, 9.675541480e-03f, 1.327647203e-03f};
-  Vector<float> p = broadcast(c[5]);
-#pragma GCC unroll 5
-  for (int i = 4; i >= 0; i--) p = p * r + broadcast(c[i]);
+  // Estrin's order: shorter chains of dependent operations than Horner's.
+  const Vector<float> square = r * r;
+  const Vector<float> high = r * c[5] + c[4], middle = r * c[3] + c[2], low = r * c[1] + c[0];
+  const Vector<float> p = (high * square + middle) * square + low;
   return (Vector<float>)((Mask<float>)p + ((Mask<float>)shifted << 23));
 }
 LONGSPAN_INLINE Vector<double> exp2_of(Vector<double> x) {
