@@ -63,6 +63,8 @@ class BuildKernel(build_ext):
 
 
 setup(
-    ext_modules=[Extension("longspan.attention._native", sources=[str(SOURCES / "dispatch.cpp")], optional=True)],
+    ext_modules=[
+        Extension("longspan.attention._native", sources=[str(SOURCES / "dispatch.cpp")], optional=True)
+    ],
     cmdclass={"build_ext": BuildKernel},
 )

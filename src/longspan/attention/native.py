@@ -7,6 +7,7 @@ kernels and autograd, so `torch.compile(fullgraph=True)` sees one node.
 
 import ctypes
 import functools
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from longspan.attention.positions import global_positions
 from longspan.attention.request import Request
+from longspan.attention.tables import trim_tables
 
 # In the order of the enum in csrc/problem.h.
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
@@ -89,7 +91,8 @@ class Kernel:
         self._library.longspan_instruction_sets.restype = ctypes.c_char_p
         self._library.longspan_best_instruction_set.restype = ctypes.c_char_p
         self._library.longspan_problem_size.restype = ctypes.c_int64
-        assert self._library.longspan_problem_size() == ctypes.sizeof(_Problem), "rebuild the native kernel"
+        if self._library.longspan_problem_size() != ctypes.sizeof(_Problem):
+            raise OSError("it was built from other sources; reinstall longspan")
         self.built = tuple(self._library.longspan_instruction_sets().decode().split())
         self.instruction_set: str = self._library.longspan_best_instruction_set().decode()
 
@@ -107,13 +110,17 @@ class Kernel:
 
 @functools.cache
 def load() -> Kernel | str:
-    """The installed kernel, or the reason why there is none."""
+    """The kernel, or the reason why there is none.
+
+    The environment variable LONGSPAN_NATIVE_LIBRARY names another build of it, for debugging.
+    """
     folder = Path(__file__).parent
-    found = sorted(folder.glob("_native*.so"))
+    other = os.environ.get("LONGSPAN_NATIVE_LIBRARY")
+    found = [Path(other)] if other else sorted(folder.glob("_native*.so"))
     if not found:
         log = folder / "native_build.txt"
-        why = log.read_text().strip() if log.exists() else "it was not built; reinstall longspan with a C++ compiler"
-        return f"no native kernel: {why}"
+        unknown = "it was not built; reinstall longspan with a C++ compiler"
+        return f"no native kernel: {log.read_text().strip() if log.exists() else unknown}"
     try:
         return Kernel(found[0])
     except OSError as error:
@@ -132,7 +139,9 @@ def status() -> NativeStatus:
     kernel = load()
     if isinstance(kernel, str):
         return NativeStatus(available=False, instruction_set=None, built=(), reason=kernel)
-    return NativeStatus(available=True, instruction_set=kernel.instruction_set, built=kernel.built, reason=None)
+    return NativeStatus(
+        available=True, instruction_set=kernel.instruction_set, built=kernel.built, reason=None
+    )
 
 
 def unsupported(request: Request) -> list[str]:
@@ -148,8 +157,9 @@ def unsupported(request: Request) -> list[str]:
 
 def run(request: Request) -> tuple[Tensor, Tensor]:
     """Attention output [B, H, N, D] and log-sum-exp [B, H, N]."""
+    request = trim_tables(request)
     k, v = request.k, request.v
-    size = request.group_size if request.q.shape[1] else 1
+    size = request.group_size
     if any(request.patterns[h] != request.patterns[h // size * size] for h in range(len(request.patterns))):
         # A task of the backward pass works for all heads of a group, so these share a pattern.
         k, v = k.repeat_interleave(size, 1), v.repeat_interleave(size, 1)
@@ -176,23 +186,10 @@ def run(request: Request) -> tuple[Tensor, Tensor]:
         request.scale,
         request.dropout,
         request.seed,
-        None if bias is None else _reachable(request, bias).to(dtype),
+        None if bias is None else bias.to(dtype),
         None if request.position_query is None else _rows_contiguous(request.position_query),
-        None if position_keys is None else _reachable(request, position_keys).to(dtype),
+        None if position_keys is None else position_keys.to(dtype),
     )
-
-
-def _reachable(request: Request, table: Tensor) -> Tensor:
-    """The middle of an offset table: all that a window can reach, when nothing sees further."""
-    reach = table.shape[1] // 2
-    if request.is_global is None and request.positions is None:
-        for side in ("left", "right"):
-            if any(getattr(p, side) is None for p in request.patterns):
-                return table
-        needed = max((max(p.left or 0, p.right or 0) * p.dilation for p in request.patterns), default=0)
-        if needed < reach:
-            return table[:, reach - needed : reach + needed + 1]
-    return table
 
 
 @torch.library.custom_op("longspan::attend", mutates_args=(), device_types="cpu")
@@ -292,7 +289,9 @@ def _differentiate(ctx: object, d_out: Tensor, d_lse: Tensor) -> tuple[Tensor | 
     inputs = [rest if item is None else item for item, rest in zip(tensors, ctx.rest, strict=True)]  # pyright: ignore
     gradients = torch.ops.longspan.attend_backward(d_out, d_lse, out, lse, *inputs)  # pyright: ignore
     d_q, d_k, d_v, *tables = gradients  # pyright: ignore
-    kept = [gradient if item is not None else None for gradient, item in zip(tables, tensors[-3:], strict=True)]  # pyright: ignore
+    kept = [
+        gradient if item is not None else None for gradient, item in zip(tables, tensors[-3:], strict=True)
+    ]  # pyright: ignore
     return (d_q, d_k, d_v, *[None] * (len(inputs) - 6), *kept)  # pyright: ignore
 
 

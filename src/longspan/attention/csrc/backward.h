@@ -111,6 +111,7 @@ struct Backward : PositionTerms<T, C> {
       head = which_kv_head * members + member;
       for (i64 at = run * runs.length; at < to; at += kBlock) run_block(at, member);
       if (this->has_product) this->fold_product_gradient(share.position_keys(member));
+      if (run == runs.count - 1) clear_absent();
     }
     // An odd run adds to what its even neighbours left; all else is written for the first time.
     const bool odd = run % 2;
@@ -123,6 +124,13 @@ struct Backward : PositionTerms<T, C> {
     }
     if (run == 0) clear_keys(0, key_begin);
     if (run == runs.count - 1) clear_keys(key_end, phase.key_steps);
+  }
+
+  void clear_absent() {
+    for (i64 row = phase.query_count; phase.positions && row < p.queries; row++) {
+      zero_row(this->template row_of<T>(p.d_q, head, row), head_dim);
+      if (this->has_product) zero_row(this->template row_of<T>(p.d_position_query, head, row), head_dim);
+    }
   }
 
   void flush(const View& view, const C* from, i64 step, C factor, bool add) {

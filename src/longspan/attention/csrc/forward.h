@@ -41,6 +41,7 @@ struct Forward : PositionTerms<T, C> {
     this->begin_task(b, which_head / (p.heads / p.kv_heads), which_head, residue);
     to = smaller(to, phase.query_count);
     for (i64 at = from; at < to; at += kBlock) run_block(at);
+    if (to == phase.query_count) clear_absent();
   }
 
   void run_block(i64 from) {
@@ -146,8 +147,18 @@ struct Forward : PositionTerms<T, C> {
     }
   }
 
+  C* lse_rows() const { return static_cast<C*>(p.lse) + (this->example * p.heads + head) * p.queries; }
+
+  // Rows of queries that do not exist, after the explicit positions of the others.
+  void clear_absent() {
+    for (i64 row = phase.query_count; phase.positions && row < p.queries; row++) {
+      zero_row(this->template row_of<T>(p.out, head, row), head_dim);
+      lse_rows()[row] = -INFINITY;
+    }
+  }
+
   void write_block() {
-    C* lse = static_cast<C*>(p.lse) + (this->example * p.heads + head) * p.queries;
+    C* lse = lse_rows();
     for (int i = 0; i < block.count; i++) {
       const i64 row = block.row + i * block.row_step;
       T* out = this->template row_of<T>(p.out, head, row);

@@ -56,7 +56,7 @@ int forward(const Problem& p) {
       for (i64 h = 0; h < p.heads; h++)  // inside: heads of one stretch of the sequence share memory pages
         for (i64 residue = 0; residue < p.patterns[3 * h + 2]; residue++) {
           const PhaseOfHead phase = phase_of(p, b, h, residue);
-          if (from < phase.query_count) waves[0].push_back({b, h, residue, from});
+          if (from < larger<i64>(1, phase.query_count)) waves[0].push_back({b, h, residue, from});
           window = larger(window, window_of(phase));
         }
   return spread<Forward<T, C>, C>(
