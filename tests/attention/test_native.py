@@ -22,7 +22,7 @@ from .edge_calls import edge_calls
 from .kernel_build import build_kernel
 
 ROOT = Path(__file__).parents[2]
-KERNEL = native.load()
+KERNEL = native.KERNEL
 pytestmark = pytest.mark.skipif(isinstance(KERNEL, str), reason=f"no native kernel here: {KERNEL}")
 
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
@@ -143,6 +143,7 @@ def test_gradcheck() -> None:
     assert torch.autograd.gradcheck(operation, (q, k, v, bias))
 
 
+@pytest.mark.filterwarnings("default::DeprecationWarning")
 def test_compiles_as_one_graph() -> None:
     is_global = torch.zeros(1, 150, dtype=torch.bool)
     is_global[:, 0] = True
@@ -207,7 +208,8 @@ def test_nothing_leaks_out_of_padding_in_the_backward_pass() -> None:
         inputs = [torch.randn(1, 2, 200, 16, generator=generator) for _ in range(4)]
         *qkv, cotangent = [_poisoned(x, *where) if poison else x for x in inputs]
         leaves = [x.requires_grad_() for x in qkv]
-        result = attend(*leaves, Pattern(left=9, right=9), is_padding=padding, impl="native")
+        q, k, v = leaves
+        result = attend(q, k, v, Pattern(left=9, right=9), is_padding=padding, impl="native")
         assert isinstance(result, torch.Tensor)
         return torch.autograd.grad(result, leaves, cotangent)
 

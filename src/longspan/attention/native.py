@@ -6,7 +6,6 @@ kernels and autograd, so `torch.compile(fullgraph=True)` sees one node.
 """
 
 import ctypes
-import functools
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,8 +107,7 @@ class Kernel:
             raise RuntimeError(f"the native attention kernel failed: {_ERRORS.get(code, code)}")
 
 
-@functools.cache
-def load() -> Kernel | str:
+def _find() -> Kernel | str:
     """The kernel, or the reason why there is none.
 
     The environment variable LONGSPAN_NATIVE_LIBRARY names another build of it, for debugging.
@@ -127,20 +125,22 @@ def load() -> Kernel | str:
         return f"the native kernel does not load: {error}"
 
 
+# Found once, at import: torch.compile does not trace through the loading of libraries.
+KERNEL = _find()
+
+
 def _kernel() -> Kernel:
-    kernel = load()
-    if isinstance(kernel, str):
-        raise RuntimeError(kernel)
-    return kernel
+    if isinstance(KERNEL, str):
+        raise RuntimeError(KERNEL)
+    return KERNEL
 
 
 def status() -> NativeStatus:
     """Whether the kernel is there, and for which instruction sets."""
-    kernel = load()
-    if isinstance(kernel, str):
-        return NativeStatus(available=False, instruction_set=None, built=(), reason=kernel)
+    if isinstance(KERNEL, str):
+        return NativeStatus(available=False, instruction_set=None, built=(), reason=KERNEL)
     return NativeStatus(
-        available=True, instruction_set=kernel.instruction_set, built=kernel.built, reason=None
+        available=True, instruction_set=KERNEL.instruction_set, built=KERNEL.built, reason=None
     )
 
 
@@ -149,9 +149,8 @@ def unsupported(request: Request) -> list[str]:
     reasons: list[str] = []
     if request.q.device.type != "cpu":
         reasons.append(f"the tensors are on {request.q.device}, and the kernel runs on the CPU")
-    kernel = load()
-    if isinstance(kernel, str):
-        reasons.append(kernel)
+    if isinstance(KERNEL, str):
+        reasons.append(KERNEL)
     return reasons
 
 
@@ -255,9 +254,12 @@ def _attend_backward(
     )  # fmt: skip
     d_out = _rows_contiguous(d_out)
     d_lse = d_lse.contiguous()
-    d_q, d_k, d_v, d_bias, d_position_query, d_position_keys = _empty_gradients(
-        q, k, bias, position_query, position_keys
-    )
+    gradients = _empty_gradients(q, k, bias, position_query, position_keys)
+    d_q, d_k, d_v, d_bias, d_position_query, d_position_keys = gradients
+    if not q.numel():  # there is no address to give to the kernel, and nothing to compute
+        for gradient in gradients:
+            gradient.zero_()
+        return gradients
     call.prefer_huge_pages(d_q, d_k, d_v)
     problem = call.problem
     problem.out, problem.d_out = _view(out), _view(d_out)
@@ -267,7 +269,7 @@ def _attend_backward(
     problem.d_position_query = _view(d_position_query)
     problem.d_position_keys = d_position_keys.data_ptr()
     call.run("backward")
-    return d_q, d_k, d_v, d_bias, d_position_query, d_position_keys
+    return gradients
 
 
 @_attend_backward.register_fake

@@ -17,7 +17,7 @@ namespace LONGSPAN_ISA {
 template <class C>
 struct PositionTables {
   struct OfHead {
-    i64 origin, columns;           // step offset e is column origin + e
+    i64 origin = 0, columns = 0;   // step offset e is column origin + e
     std::vector<C> rows, by_dim;   // [columns][width] and [width][columns]
     std::vector<C> plain;          // [2 * reach + 1][width], by clipped position offset
   };
@@ -199,7 +199,7 @@ struct PositionTerms : Worker<T, C> {
   // Folds the gradient of the head's diagonals into that of the user's table, and begins anew.
   void fold_product_gradient(C* d_plain) {
     const auto& table = tables.heads[head];
-    for (i64 c = 0; !block.positions && c < table.columns; c++)
+    for (i64 c = 0; c < table.columns; c++)
       this->add_scaled(C(1), d_rows + c * width,
                        d_plain + PositionTables<C>::clipped(p, (c - table.origin) * phase.dilation) * width);
     memset(d_rows, 0, sizeof(C) * d_rows_size);

@@ -148,7 +148,7 @@ LONGSPAN_INLINE Vector<float> exp2_of(Vector<float> x) {
   const Vector<float> square = r * r;
   const Vector<float> high = r * c[5] + c[4], middle = r * c[3] + c[2], low = r * c[1] + c[0];
   const Vector<float> p = (high * square + middle) * square + low;
-  return (Vector<float>)((Mask<float>)p + ((Mask<float>)shifted << 23));
+  return (Vector<float>)((Vector<uint32_t>)p + ((Vector<uint32_t>)shifted << 23));
 }
 LONGSPAN_INLINE Vector<double> exp2_of(Vector<double> x) {
   for (int i = 0; i < kLanes<double>; i++) x[i] = std::exp2(x[i]);
