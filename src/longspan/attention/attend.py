@@ -49,6 +49,7 @@ def attend(
     pattern: Pattern | Sequence[Pattern],
     *,
     is_global: Tensor | None = None,
+    global_rows: Tensor | None = None,
     is_padding: Tensor | None = None,
     document_starts: Tensor | None = None,
     query_offset: int = 0,
@@ -74,7 +75,10 @@ def attend(
         pattern: the window, one for all heads or one per head.
         is_global: [batch, keys] bool, True for keys that every query sees (in a causal pattern,
             every query that does not come before them). Queries at those positions are treated
-            like all others here; `attend_global` computes the rows that replace theirs.
+            like all others here, unless there are ``global_rows``.
+        global_rows: [batch, heads, most globals, head_dim], the outputs of the queries at global
+            positions as `attend_global` returns them. They take the place of local rows, which are
+            then not computed (their log-sum-exp here is -inf).
         is_padding: [batch, keys] bool, True for positions that do not exist.
         document_starts: [documents + 1] or [batch, documents + 1] integers from 0 to ``keys`` (cu_seqlens):
             documents packed into one row do not see each other.
@@ -109,6 +113,7 @@ def attend(
         offset=query_offset,
         positions=None,
         is_global=is_global,
+        global_rows=global_rows,
         is_padding=is_padding,
         document_starts=document_starts,
         scale=scale,
@@ -142,8 +147,8 @@ def attend_global(
 ) -> Tensor | Attention:
     """Attention of a few queries, anywhere in the sequence, to all of it.
 
-    These are Longformer's global queries, with their own projections: ``q`` holds only their rows,
-    and the caller puts the result in place of the local rows.
+    These are Longformer's global queries, with their own projections: ``q`` holds only their rows.
+    Given to `attend` as ``global_rows``, the result takes the place of the local rows.
 
     Args:
         q: [batch, heads, globals, head_dim], the queries at ``positions``.
@@ -165,6 +170,7 @@ def attend_global(
         offset=None,
         positions=positions,
         is_global=None,
+        global_rows=None,
         is_padding=is_padding,
         document_starts=document_starts,
         scale=scale,

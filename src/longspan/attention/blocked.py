@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from longspan.attention.dropout import keep_mask
-from longspan.attention.padding import clear_dead, hide_absent
+from longspan.attention.padding import finish, hide_absent
 from longspan.attention.pieces import Heads, Piece, head_groups, pieces
 from longspan.attention.positions import global_positions
 from longspan.attention.request import Request
@@ -89,7 +89,7 @@ def run(request: Request) -> tuple[Tensor, Tensor]:
     else:
         plan = _Plan(_without_operands(request), global_at, parts)
         out, lse = _Recomputed.apply(plan, *operands)  # pyright: ignore[reportGeneralTypeIssues]
-    return clear_dead(request, out, lse)
+    return finish(request, out, lse)
 
 
 class _Recomputed(torch.autograd.Function):

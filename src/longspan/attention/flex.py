@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from longspan.attention.padding import clear_dead, hide_absent
+from longspan.attention.padding import finish, hide_absent
 from longspan.attention.pattern import Pattern
 from longspan.attention.request import Request
 from longspan.attention.tables import trim_tables
@@ -65,7 +65,7 @@ def run(request: Request) -> tuple[Tensor, Tensor]:
         scale=request.scale,
         enable_gqa=request.group_size > 1,
     )
-    return clear_dead(request, out, lse)
+    return finish(request, out, lse)
 
 
 def block_mask(request: Request) -> "BlockMask":

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from longspan.attention.positions import global_positions
+from longspan.attention.positions import global_positions, pick_rows, row_index, where
 from longspan.attention.request import Request
 from longspan.attention.tables import trim_tables
 
@@ -51,6 +51,7 @@ class _Problem(ctypes.Structure):
         ("global_positions", ctypes.c_void_p),
         ("global_counts", ctypes.c_void_p),
         ("max_globals", ctypes.c_int64),
+        ("skip_global_queries", ctypes.c_int64),
         ("document_begin", ctypes.c_void_p),
         ("document_end", ctypes.c_void_p),
         ("document_batch", ctypes.c_int64),
@@ -188,6 +189,7 @@ def run(request: Request) -> tuple[Tensor, Tensor]:
         None if bias is None else bias.to(dtype),
         None if request.position_query is None else _rows_contiguous(request.position_query),
         None if position_keys is None else position_keys.to(dtype),
+        request.global_rows,
     )
 
 
@@ -208,16 +210,19 @@ def _attend(
     bias: Tensor | None,
     position_query: Tensor | None,
     position_keys: Tensor | None,
+    global_rows: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     call = _Call(
         q, k, v, patterns, offset, positions, is_global, is_padding, document_starts,
-        scale, dropout, seed, bias, position_query, position_keys,
+        scale, dropout, seed, bias, position_query, position_keys, global_rows,
     )  # fmt: skip
     out, lse = _empty_rows(q), _empty_lse(q)
     call.prefer_huge_pages(out)
     call.problem.out = _view(out)
     call.problem.lse = lse.data_ptr()
     call.run("forward")
+    if global_rows is not None and is_global is not None:
+        out.transpose(1, 2)[where(is_global)] = pick_rows(global_rows, is_global)
     return out, lse
 
 
@@ -247,15 +252,16 @@ def _attend_backward(
     bias: Tensor | None,
     position_query: Tensor | None,
     position_keys: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    global_rows: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     call = _Call(
         q, k, v, patterns, offset, positions, is_global, is_padding, document_starts,
-        scale, dropout, seed, bias, position_query, position_keys,
+        scale, dropout, seed, bias, position_query, position_keys, global_rows,
     )  # fmt: skip
     d_out = _rows_contiguous(d_out)
     d_lse = d_lse.contiguous()
-    gradients = _empty_gradients(q, k, bias, position_query, position_keys)
-    d_q, d_k, d_v, d_bias, d_position_query, d_position_keys = gradients
+    gradients = _empty_gradients(q, k, bias, position_query, position_keys, global_rows)
+    d_q, d_k, d_v, d_bias, d_position_query, d_position_keys, d_global_rows = gradients
     if not q.numel():  # there is no address to give to the kernel, and nothing to compute
         for gradient in gradients:
             gradient.zero_()
@@ -269,15 +275,18 @@ def _attend_backward(
     problem.d_position_query = _view(d_position_query)
     problem.d_position_keys = d_position_keys.data_ptr()
     call.run("backward")
+    if global_rows is not None and is_global is not None:
+        d_global_rows.zero_()
+        d_rows = d_out.transpose(1, 2)[where(is_global)]
+        d_global_rows.transpose(1, 2)[row_index(global_rows, is_global)] = d_rows
     return gradients
 
 
 @_attend_backward.register_fake
 def _(
     d_out: Tensor, d_lse: Tensor, out: Tensor, lse: Tensor, q: Tensor, k: Tensor, v: Tensor, *rest: object
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    bias, position_query, position_keys = rest[-3:]
-    return _empty_gradients(q, k, bias, position_query, position_keys)  # pyright: ignore[reportArgumentType]
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    return _empty_gradients(q, k, *rest[-4:])  # pyright: ignore[reportArgumentType]
 
 
 def _save(ctx: object, inputs: tuple[object, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -292,9 +301,9 @@ def _differentiate(ctx: object, d_out: Tensor, d_lse: Tensor) -> tuple[Tensor | 
     gradients = torch.ops.longspan.attend_backward(d_out, d_lse, out, lse, *inputs)  # pyright: ignore
     d_q, d_k, d_v, *tables = gradients  # pyright: ignore
     kept = [
-        gradient if item is not None else None for gradient, item in zip(tables, tensors[-3:], strict=True)
+        gradient if item is not None else None for gradient, item in zip(tables, tensors[-4:], strict=True)
     ]  # pyright: ignore
-    return (d_q, d_k, d_v, *[None] * (len(inputs) - 6), *kept)  # pyright: ignore
+    return (d_q, d_k, d_v, *[None] * (len(inputs) - 7), *kept)  # pyright: ignore
 
 
 _attend.register_autograd(_differentiate, setup_context=_save)
@@ -320,6 +329,7 @@ class _Call:
         bias: Tensor | None,
         position_query: Tensor | None,
         position_keys: Tensor | None,
+        global_rows: Tensor | None,
     ) -> None:
         batch, heads, queries, head_dim = q.shape
         keys = k.shape[2]
@@ -342,6 +352,7 @@ class _Call:
             scale=scale,
             dropout=dropout,
             seed=int(seed) if seed is not None else 0,
+            skip_global_queries=global_rows is not None,
         )
         if is_global is not None:
             where = global_positions(is_global)
@@ -412,8 +423,13 @@ def _empty_lse(q: Tensor) -> Tensor:
 
 
 def _empty_gradients(
-    q: Tensor, k: Tensor, bias: Tensor | None, position_query: Tensor | None, position_keys: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    q: Tensor,
+    k: Tensor,
+    bias: Tensor | None,
+    position_query: Tensor | None,
+    position_keys: Tensor | None,
+    global_rows: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     none = q.new_empty(0, 0, 0, 0)
     return (
         _empty_rows(q),
@@ -424,6 +440,7 @@ def _empty_gradients(
         torch.empty_like(position_keys, memory_format=torch.contiguous_format)
         if position_keys is not None
         else q.new_empty(0),
+        _empty_rows(global_rows) if global_rows is not None else q.new_empty(0, 0, 0, 0),
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from longspan.attention.positions import place_rows
 from longspan.attention.request import Request
 
 
@@ -25,13 +26,16 @@ def hide_absent(request: Request) -> Request:
     return replace(request, k=request.k.masked_fill(hidden, 0.0), v=request.v.masked_fill(hidden, 0.0))
 
 
-def clear_dead(request: Request, out: Tensor, lse: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows of dead queries as they have to be: ``out`` [B, H, N, D] 0, ``lse`` [B, H, N] -inf."""
+def finish(request: Request, out: Tensor, lse: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows of dead queries as they have to be: ``out`` [B, H, N, D] 0 or given, ``lse`` [B, H, N] -inf."""
     if not _has_absent(request):
         return out, lse
     dead = request.dead_queries()[:, None]
-    return out.masked_fill(dead[..., None], 0.0), lse.masked_fill(dead, -torch.inf)
+    out, lse = out.masked_fill(dead[..., None], 0.0), lse.masked_fill(dead, -torch.inf)
+    if request.global_rows is not None and request.is_global is not None:
+        out = place_rows(out, request.global_rows, request.is_global)
+    return out, lse
 
 
 def _has_absent(request: Request) -> bool:
-    return request.is_padding is not None or request.positions is not None
+    return any(x is not None for x in (request.is_padding, request.positions, request.global_rows))

@@ -1,4 +1,4 @@
-"""From a mask of global tokens to the positions of their queries."""
+"""From a mask of global tokens to the positions of their queries, and their rows back into place."""
 
 from typing import cast
 
@@ -23,3 +23,32 @@ def global_positions(is_global: Tensor) -> Tensor:
     # A stable sort brings the True entries to the front in their order.
     order = is_global.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :most]
     return torch.where(torch.arange(most, device=order.device) < counts[:, None], order, -1)
+
+
+def place_rows(out: Tensor, rows: Tensor, is_global: Tensor) -> Tensor:
+    """``out`` with the rows of the global queries in their places.
+
+    Args:
+        out: [batch, heads, length, head_dim].
+        rows: [batch, heads, most globals, head_dim], in the order of `global_positions`.
+        is_global: [batch, length] bool.
+    """
+    by_position = out.transpose(1, 2).index_put(where(is_global), pick_rows(rows, is_global))
+    return by_position.transpose(1, 2)
+
+
+def pick_rows(rows: Tensor, is_global: Tensor) -> Tensor:
+    """[all globals, heads, head_dim]: the rows that stand for a token, example after example."""
+    return rows.transpose(1, 2)[row_index(rows, is_global)]
+
+
+def row_index(rows: Tensor, is_global: Tensor) -> tuple[Tensor, Tensor]:
+    """Example and row of each global token."""
+    present = torch.arange(rows.shape[2], device=rows.device) < is_global.sum(1)[:, None]
+    return where(present)
+
+
+def where(mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Row and column of the True entries, row by row."""
+    row, column = mask.nonzero(as_tuple=True)
+    return row, column

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from longspan.attention.dropout import keep_mask
+from longspan.attention.positions import place_rows
 from longspan.attention.request import Request
 
 
@@ -33,7 +34,10 @@ def run_with_probabilities(request: Request) -> tuple[Tensor, Tensor, Tensor]:
     probabilities = (scores - finite_lse[..., None]).exp()
     dropped = torch.where(_kept(request), probabilities, 0.0) / (1.0 - request.dropout)
     out = dropped @ _hide_padding(request, request.v).to(dtype).repeat_interleave(request.group_size, 1)
-    return out.to(request.q.dtype), lse, probabilities
+    out = out.to(request.q.dtype)
+    if request.global_rows is not None and request.is_global is not None:
+        out = place_rows(out, request.global_rows, request.is_global)
+    return out, lse, probabilities
 
 
 def _scores(request: Request) -> Tensor:

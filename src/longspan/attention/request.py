@@ -38,6 +38,8 @@ class Request:
     """[B, M] bool: keys that every query sees (the past ones, in a causal pattern)."""
     is_padding: Tensor | None
     """[B, M] bool: keys nobody sees; a query at such a position comes out 0."""
+    global_rows: Tensor | None
+    """[B, H, most globals, D]: outputs of the queries at global positions, in place of local ones."""
     document_starts: Tensor | None
     """[1 or B, documents + 1] int64, from 0 to M, not falling: nobody sees across a border."""
     scale: float
@@ -84,11 +86,13 @@ class Request:
         return torch.bucketize(inside, (self.document_starts + shift[:, None]).flatten(), right=True)
 
     def dead_queries(self) -> Tensor:
-        """[1 or B, N] bool: padded or absent queries, whose rows are 0."""
+        """[1 or B, N] bool: padded or absent queries, or ones with rows of their own: not computed."""
         position = self.query_positions()
         dead = position < 0
         if self.is_padding is not None:
             dead = dead | take(self.is_padding, position)
+        if self.is_global is not None and self.global_rows is not None:
+            dead = dead | take(self.is_global, position)
         return dead
 
     def sees(self, pattern: Pattern, query: Tensor, key: Tensor, *, through_global: bool) -> Tensor:

@@ -26,6 +26,7 @@ def check(
     offset: int | None,
     positions: Tensor | None,
     is_global: Tensor | None,
+    global_rows: Tensor | None,
     is_padding: Tensor | None,
     document_starts: Tensor | None,
     scale: float | None,
@@ -48,6 +49,8 @@ def check(
         positions = _checked_positions(positions, q, keys)
     _check_mask("is_global", is_global, q, keys)
     _check_mask("is_padding", is_padding, q, keys)
+    if global_rows is not None:
+        _check_global_rows(global_rows, is_global, q, keys)
     if not 0 <= dropout < 1:
         raise ValueError(f"dropout is {dropout}; it must be a probability, 0 <= dropout < 1")
     if scale is not None and not math.isfinite(scale):
@@ -66,6 +69,7 @@ def check(
         offset=offset,
         positions=positions,
         is_global=is_global,
+        global_rows=global_rows,
         is_padding=is_padding,
         document_starts=_checked_starts(document_starts, q, keys),
         scale=default_scale(head_dim) if scale is None else float(scale),
@@ -112,6 +116,22 @@ def _check_mask(name: str, mask: Tensor | None, q: Tensor, keys: int) -> None:
         kind = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"{name} is {kind}; it must be a bool tensor, True for a {name[3:]} position")
     _check_like(name, mask, q, (q.shape[0], keys), dtype=torch.bool)
+
+
+def _check_global_rows(rows: Tensor, is_global: Tensor | None, q: Tensor, keys: int) -> None:
+    if is_global is None:
+        raise ValueError("global_rows needs is_global, which says where its rows stand")
+    if q.shape[2] != keys:
+        raise ValueError(
+            f"global_rows with {q.shape[2]} queries and {keys} keys; it needs a query at every position"
+        )
+    batch, heads, _, head_dim = q.shape
+    most = rows.shape[2] if rows.dim() == 4 else 0
+    _check_like("global_rows", rows, q, (batch, heads, most, head_dim))
+    if not torch.compiler.is_compiling() and is_global.numel():
+        counted = int(is_global.sum(1).max())
+        if most < counted:
+            raise ValueError(f"global_rows has {most} rows an example; is_global marks up to {counted}")
 
 
 def _check_like(

@@ -7,7 +7,6 @@ of projections to both calls; a model has a second set for the global rows, whic
 from collections.abc import Sequence
 from typing import cast
 
-import torch
 from torch import Tensor
 
 from longspan.attention.attend import Implementation, attend, attend_global
@@ -45,27 +44,10 @@ def longformer_core(
     Returns:
         [batch, heads, length, head_dim].
     """
-    local = cast(
-        Tensor,
-        attend(
-            q,
-            k,
-            v,
-            pattern,
-            is_global=is_global,
-            is_padding=is_padding,
-            document_starts=document_starts,
-            dropout=dropout,
-            seed=seed,
-            impl=impl,
-        ),
-    )
-    if is_global is None:
-        return local
-    positions = global_positions(is_global)
-    rows = cast(
-        Tensor,
-        attend_global(
+    rows = None
+    if is_global is not None:
+        positions = global_positions(is_global)
+        rows = attend_global(
             _rows_at(q, positions),
             k,
             v,
@@ -75,24 +57,24 @@ def longformer_core(
             dropout=dropout,
             seed=seed,
             impl=impl,
-        ),
+        )
+    out = attend(
+        q,
+        k,
+        v,
+        pattern,
+        is_global=is_global,
+        global_rows=cast("Tensor | None", rows),
+        is_padding=is_padding,
+        document_starts=document_starts,
+        dropout=dropout,
+        seed=seed,
+        impl=impl,
     )
-    example, slot = (positions >= 0).nonzero(as_tuple=True)
-    place = (example, slice(None), positions[example, slot])
-    if local.requires_grad:
-        # The backward pass may need the local rows as they were.
-        return _replaced(local, place, rows[example, :, slot])
-    local[place] = rows[example, :, slot]
-    return local
+    return cast(Tensor, out)
 
 
 def _rows_at(x: Tensor, positions: Tensor) -> Tensor:
     """[batch, heads, globals, head_dim], any row where the position is -1."""
     index = positions.clamp(min=0)[:, None, :, None].expand(-1, x.shape[1], -1, x.shape[3])
     return x.gather(2, index)
-
-
-def _replaced(x: Tensor, place: tuple[Tensor, slice, Tensor], rows: Tensor) -> Tensor:
-    result = x.clone(memory_format=torch.preserve_format)
-    result[place] = rows
-    return result

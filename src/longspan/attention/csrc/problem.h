@@ -29,6 +29,7 @@ struct Problem {
   const int64_t* global_positions;  // [batch][max_globals] rising; or null
   const int64_t* global_counts;     // [batch]
   int64_t max_globals;
+  int64_t skip_global_queries;      // 1: queries at global positions come out 0, as padded ones do
   const int64_t* document_begin;    // [1 or batch][keys]: borders of each position's document; or null
   const int64_t* document_end;
   int64_t document_batch;           // stride between examples: 0 or keys

@@ -213,7 +213,9 @@ struct Worker {
   bool begin_block(i64 from) {
     block = QueryBlock(phase, from);
     bool alive = false;
-    for (int i = 0; i < block.count; i++) alive |= !(dead[i] = padded(block.position(i)));
+    const uint8_t without_row = p.skip_global_queries ? kPadded | kGlobal : kPadded;
+    for (int i = 0; i < block.count; i++)
+      alive |= !(dead[i] = flags && (flags[block.position(i)] & without_row));
     queries_clean = true;
     if (drop_below) {
       const uint32_t stream = dropout_stream(p.seed, example * p.heads + head);
