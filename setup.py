@@ -12,7 +12,16 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 SOURCES = Path("src/longspan/attention/csrc")
-FLAGS = ["-std=c++17", "-O3", "-fopenmp", "-fPIC", "-ffp-contract=fast", "-fno-math-errno", "-Wno-psabi"]
+FLAGS = [
+    "-std=c++17",
+    "-O3",
+    "-fopenmp",
+    "-fPIC",
+    "-ffp-contract=fast",
+    "-fno-math-errno",
+    "-Wno-psabi",
+    "-g0",
+]
 # name: (vector bytes, rows of a register tile, compiler flags)
 INSTRUCTION_SETS = {"portable": (16, 6, [])}
 if platform.machine() in ("x86_64", "AMD64"):
@@ -32,8 +41,9 @@ class BuildKernel(build_ext):
 
     def build_extension(self, ext: Extension) -> None:
         target = Path(self.get_ext_fullpath(ext.name))
-        log = target.parent / "native_build.txt"
-        log.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # Beside the library in a wheel, and beside the sources for an editable install.
+        logs = [target.parent / "native_build.txt", SOURCES.parent / "native_build.txt"]
         try:
             objects = self.compile_one("dispatch.cpp", "dispatch", [])
             for name, (vector_bytes, tile_rows, flags) in INSTRUCTION_SETS.items():
@@ -43,9 +53,11 @@ class BuildKernel(build_ext):
             self.compiler.link_shared_object(
                 objects, str(target), extra_postargs=["-fopenmp"], target_lang="c++"
             )
-            log.unlink(missing_ok=True)
+            for log in logs:
+                log.unlink(missing_ok=True)
         except Exception as error:
-            log.write_text(f"the compiler failed at install time: {error}\n")
+            for log in logs:
+                log.write_text(f"the compiler failed at install time: {error}\n")
             print(f"warning: longspan is installed without its native kernel: {error}")
 
     def compile_one(self, source: str, name: str, flags: list[str]) -> list[str]:
@@ -55,11 +67,6 @@ class BuildKernel(build_ext):
             extra_postargs=[*FLAGS, *flags],
             depends=[str(path) for path in SOURCES.iterdir()],
         )
-
-    def copy_extensions_to_source(self) -> None:
-        """Editable installs: skipped when there is nothing to copy."""
-        if Path(self.get_ext_fullpath(self.extensions[0].name)).exists() or not self.inplace:
-            super().copy_extensions_to_source()
 
 
 setup(
