@@ -115,7 +115,15 @@ def test_auto_never_takes_it_on_the_cpu() -> None:
 
 
 def _request(call: Call) -> Request:
-    fields = ("is_global", "is_padding", "document_starts", "bias", "position_query", "position_keys")
+    fields = (
+        "is_global",
+        "global_rows",
+        "is_padding",
+        "document_starts",
+        "bias",
+        "position_query",
+        "position_keys",
+    )
     return check(
         q=call["q"],
         k=call["k"],
