@@ -23,7 +23,7 @@ struct Task {
   i64 example, head, residue, run;
 };
 
-// Runs work(worker, task) for every task, a worker per thread; false if a worker got no memory.
+// Runs work(worker, task, number in its wave) for every task, wave after wave, a worker per thread.
 template <class Worker, class C, class Prepare, class Work>
 int spread(const Problem& p, const std::vector<std::vector<Task>>& waves, Prepare prepare, Work work) {
   const PositionTables<C> tables(p);
