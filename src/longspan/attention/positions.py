@@ -20,9 +20,10 @@ def global_positions(is_global: Tensor) -> Tensor:
     if torch.compiler.is_compiling():
         torch._check(most >= 0)
         torch._check(most <= is_global.shape[1])
-    # A stable sort brings the True entries to the front in their order.
-    order = is_global.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :most]
-    return torch.where(torch.arange(most, device=order.device) < counts[:, None], order, -1)
+    length = is_global.shape[1]
+    position = torch.where(is_global, torch.arange(length, device=is_global.device), length)
+    first = position.topk(most, dim=1, largest=False, sorted=True).values
+    return first.masked_fill(first == length, -1)
 
 
 def place_rows(out: Tensor, rows: Tensor, is_global: Tensor) -> Tensor:

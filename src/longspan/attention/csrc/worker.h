@@ -166,7 +166,10 @@ struct Worker {
       band.clean = true;
     }
     Vector<C> poison{};
-    for (; band.to < to; band.to++) poison += pack_key(band, band.to % band.capacity, phase.position(band.to));
+    for (i64 row = band.to % band.capacity; band.to < to; band.to++) {
+      poison += pack_key(band, row, phase.position(band.to));
+      if (++row == band.capacity) row = 0;
+    }
     band.from = larger(band.from, band.to - band.capacity);
     band.ahead = larger(band.ahead, band.to);
     band.clean = band.clean && is_clean<C>(poison);
@@ -321,7 +324,7 @@ struct Worker {
     return !hidden;
   }
 
-  // result[row][lane] = rows_of(segment)[row] . lanes_t[.][lane], where some lane of a tile sees the row.
+  // result[row][lane] = rows_of(segment)[row] . lanes_t[.][lane], where some lane of a vector sees the row.
   template <class RowsOf>
   void rows_times_lanes(RowsOf rows_of, const C* lanes_t, C* result) {
     for (const Segment<C>& segment : chunk.segments) {
@@ -330,9 +333,9 @@ struct Worker {
         int low, high;
         prefetch_rows();
         if (!lane_hull(r, rows, low, high)) continue;
-        const int first = low / kGroup * kGroup, last = high / kGroup * kGroup + kGroup;
-        matmul_rows<false>(rows, (last - first) / kVector, head_dim, rows_of(segment) + i64(r - segment.begin) * width,
-                           i64(width), Fixed<1>{}, lanes_t + first, kBlock, result + r * kBlock + first, kBlock);
+        const int first = low / kVector, last = smaller(high, block.count - 1) / kVector + 1;
+        matmul_rows<false>(rows, last - first, head_dim, rows_of(segment) + i64(r - segment.begin) * width, i64(width),
+                           Fixed<1>{}, lanes_t + first * kVector, kBlock, result + r * kBlock + first * kVector, kBlock);
       }
     }
   }
@@ -342,12 +345,11 @@ struct Worker {
   void accumulate_lanes(const C* weights, RowsOf rows_of, C* result) {
     for (int q0 = 0; q0 < block.count; q0 += kTileRows) {
       const int lanes = smaller(kTileRows, block.count - q0);
-      int a = 0, b = chunk.rows;
-      while (a < b && !chunk.any_sees(a, q0, q0 + lanes - 1)) a++;
-      while (a < b && !chunk.any_sees(b - 1, q0, q0 + lanes - 1)) b--;
       for (const Segment<C>& segment : chunk.segments) {
-        const int from = larger(a, segment.begin), to = smaller(b, segment.end);
-        if (from >= to) continue;
+        int from = segment.begin, to = segment.end;
+        while (from < to && !chunk.any_sees(from, q0, q0 + lanes - 1)) from++;
+        while (from < to && !chunk.any_sees(to - 1, q0, q0 + lanes - 1)) to--;
+        if (from == to) continue;
         const C* rows = rows_of(segment) + i64(from - segment.begin) * width;
         if (chunk.clean)
           matmul_rows<true>(lanes, vectors, to - from, weights + from * kBlock + q0, Fixed<1>{}, Fixed<kBlock>{},
