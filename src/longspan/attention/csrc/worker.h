@@ -315,7 +315,13 @@ struct Worker {
   // The quick case: nothing but window, well inside it, and no key hidden.
   bool sees_whole_band() const {
     const i64 last = chunk.band_step + chunk.rows - 1;
-    if (chunk.band || document_begin || (block.positions && phase.causal)) return false;
+    if (chunk.band || (block.positions && phase.causal)) return false;
+    if (document_begin) {  // documents are in order: if first and last agree, all between them do
+      const i64 document = document_begin[block.position(0)];
+      if (document_begin[block.position(block.count - 1)] != document ||
+          document_begin[phase.position(chunk.band_step)] != document || document_begin[phase.position(last)] != document)
+        return false;
+    }
     if (!block.positions && (last - phase.right > block.step ||
                              chunk.band_step + phase.left < block.step + block.count - 1))
       return false;
