@@ -11,16 +11,61 @@ if TYPE_CHECKING:
     from longspan.attention.attend import attend as attend
     from longspan.attention.attend import attend_global as attend_global
     from longspan.attention.pattern import Pattern as Pattern
+    from longspan.conversion.lengthen import lengthen as lengthen
+    from longspan.conversion.speed_up import restore as restore
+    from longspan.conversion.speed_up import speed_up as speed_up
+    from longspan.models.auto import register_auto_classes as register_auto_classes
+    from longspan.models.longformer import LongformerModel as LongformerModel
+    from longspan.models.longformer_config import LongformerConfig as LongformerConfig
+    from longspan.models.longformer_heads import LongformerForMaskedLM as LongformerForMaskedLM
+    from longspan.models.longformer_heads import LongformerForMultipleChoice as LongformerForMultipleChoice
+    from longspan.models.longformer_heads import (
+        LongformerForQuestionAnswering as LongformerForQuestionAnswering,
+    )
+    from longspan.models.longformer_heads import (
+        LongformerForSequenceClassification as LongformerForSequenceClassification,
+    )
+    from longspan.models.longformer_heads import (
+        LongformerForTokenClassification as LongformerForTokenClassification,
+    )
 
 __version__ = "0.1.0"
 
-__all__ = ["Pattern", "attend", "attend_global"]
-
+# Every public name, and the module that it comes from. The models come through `auto`, which also
+# makes them known to transformers.
 _HOME = {
+    "LongformerConfig": "longspan.models.auto",
+    "LongformerForMaskedLM": "longspan.models.auto",
+    "LongformerForMultipleChoice": "longspan.models.auto",
+    "LongformerForQuestionAnswering": "longspan.models.auto",
+    "LongformerForSequenceClassification": "longspan.models.auto",
+    "LongformerForTokenClassification": "longspan.models.auto",
+    "LongformerModel": "longspan.models.auto",
     "Pattern": "longspan.attention.pattern",
     "attend": "longspan.attention.attend",
     "attend_global": "longspan.attention.attend",
+    "lengthen": "longspan.conversion.lengthen",
+    "register_auto_classes": "longspan.models.auto",
+    "restore": "longspan.conversion.speed_up",
+    "speed_up": "longspan.conversion.speed_up",
 }
+
+__all__ = [
+    "LongformerConfig",
+    "LongformerForMaskedLM",
+    "LongformerForMultipleChoice",
+    "LongformerForQuestionAnswering",
+    "LongformerForSequenceClassification",
+    "LongformerForTokenClassification",
+    "LongformerModel",
+    "Pattern",
+    "attend",
+    "attend_global",
+    "lengthen",
+    "register_auto_classes",
+    "restore",
+    "speed_up",
+]
 
 
 def __getattr__(name: str) -> object:

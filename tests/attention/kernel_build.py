@@ -11,23 +11,27 @@ SOURCES = Path(__file__).parents[2] / "src/longspan/attention/csrc"
 
 def build_kernel(target: Path, *flags: str, vector_bytes: int, tile_rows: int) -> Path:
     """Compiles the kernel into the library ``target``, as its only instruction set ("portable")."""
+    sources = [str(SOURCES / name) for name in ("dispatch.cpp", "kernel.cpp")]
+    settings = [f"-DLONGSPAN_TILE_ROWS={tile_rows}", "-fPIC", "-shared"]
+    return build_program(target, *sources, *settings, *flags, vector_bytes=vector_bytes)
+
+
+def build_program(target: Path, *sources_and_flags: str, vector_bytes: int) -> Path:
+    """Compiles a program that includes headers of the kernel."""
     compiler = shutil.which("g++")
     if compiler is None:
         pytest.skip("needs g++")
-    settings = {"ISA": "portable", "VECTOR_BYTES": vector_bytes, "TILE_ROWS": tile_rows}
     subprocess.run(
         [
             compiler,
             "-std=c++17",
-            "-fPIC",
-            "-shared",
             "-fopenmp",
             "-ffp-contract=fast",
             "-Wno-psabi",
-            *flags,
-            *(f"-DLONGSPAN_{name}={value}" for name, value in settings.items()),
-            str(SOURCES / "dispatch.cpp"),
-            str(SOURCES / "kernel.cpp"),
+            f"-I{SOURCES}",
+            "-DLONGSPAN_ISA=portable",
+            f"-DLONGSPAN_VECTOR_BYTES={vector_bytes}",
+            *sources_and_flags,
             "-o",
             str(target),
         ],

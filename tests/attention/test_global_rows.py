@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from longspan import Pattern, attend, attend_global
-from longspan.attention import native
+from longspan.attention import library
 from longspan.attention.positions import global_positions
 
 IMPLEMENTATIONS = ["blocked", "reference"]
-if native.status().available:
+if library.status().available:
     IMPLEMENTATIONS.append("native")
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from longspan import Pattern, attend, attend_global
-from longspan.attention import native
+from longspan.attention import library
 from longspan.attention.attend import Attention
 
 from .agreement import assert_matches_reference, run
@@ -22,7 +22,7 @@ from .edge_calls import edge_calls
 from .kernel_build import build_kernel
 
 ROOT = Path(__file__).parents[2]
-KERNEL = native.KERNEL
+KERNEL = library.KERNEL
 pytestmark = pytest.mark.skipif(isinstance(KERNEL, str), reason=f"no native kernel here: {KERNEL}")
 
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
@@ -237,10 +237,10 @@ def test_works_without_the_library(tmp_path: Path) -> None:
     program = """
 import torch
 from longspan import Pattern, attend
-from longspan.attention import native
+from longspan.attention import library
 q = torch.randn(1, 2, 50, 8)
 assert attend(q, q, q, Pattern(left=4, right=4)).shape == q.shape
-assert not native.status().available
+assert not library.status().available
 try:
     attend(q, q, q, Pattern(left=4, right=4), impl="native")
 except ValueError as error:

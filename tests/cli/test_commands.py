@@ -48,6 +48,9 @@ def test_version(tmp_path: Path) -> None:
         (["bench", "attention", "--max-seconds", "0"], "above 0"),
         (["bench", "kernel", "--only", "speed"], "dropout"),
         (["bench", "kernel", "--threads", "0"], "at least 1"),
+        (["bench", "model", "--only", "speed"], "long-document"),
+        (["bench", "model", "--repetitions", "0"], "at least 1"),
+        (["bench", "model", "--hidden-size", "100"], "multiple of heads"),
         (["plot", "pattern", "--left", "-1"], ">= 0"),
         (["plot", "pattern", "--left", "2", "--globals", "40"], "31"),
         (["plot", "pattern", "--output", "pattern.gif"], ".png"),
@@ -111,3 +114,22 @@ def test_bench_kernel_writes_its_bars(tmp_path: Path) -> None:
     results = json.loads((tmp_path / "out/kernel.json").read_text())["results"]
     assert len(results) == 8
     assert all(result["passed"] in (True, False) for result in results)
+
+
+def test_bench_model_writes_its_bars(tmp_path: Path) -> None:
+    sizes = ["--layers", "2", "--hidden-size", "16", "--heads", "2", "--intermediate-size", "24"]
+    sizes += ["--window", "8", "--vocabulary", "50", "--length", "16", "--repetitions", "1", "--threads", "1"]
+    options = ["--impl", "blocked", "--only", "bf16", "long-document", "--output", "out"]
+    done = longspan("bench", "model", *sizes, *options, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "Results: out/model.json"
+    report = json.loads((tmp_path / "out/model.json").read_text())
+    assert report["setting"]["shape"]["layers"] == 2
+    assert report["failed"] == {}
+    found = [(result["name"], result["direction"]) for result in report["results"]]
+    assert found == [
+        ("model, bf16, times as fast as fp32", "forward"),
+        ("model, bf16, times as fast as fp32", "training"),
+        ("long document, tokens per second against a short one", "forward"),
+        ("long document, extra memory in GB", "forward"),
+    ]

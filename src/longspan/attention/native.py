@@ -1,148 +1,19 @@
-"""The native kernel, as torch operators: C++ for CPUs, reached through a C interface with ctypes.
+"""The native kernel, as torch operators: C++ for CPUs, called through `library.py`.
 
-The library is built at install time (`setup.py`, `csrc/`) and may be missing; `status` says so, and
-everything else in longspan works without it. The two operators, forward and backward, carry fake
-kernels and autograd, so `torch.compile(fullgraph=True)` sees one node.
+The two operators, forward and backward, carry fake kernels and autograd, so
+`torch.compile(fullgraph=True)` sees one node.
 """
-
-import ctypes
-import os
-from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from longspan.attention import library
+from longspan.attention.library import Problem, View
 from longspan.attention.positions import global_positions, pick_rows, row_index, where
 from longspan.attention.request import Request
 from longspan.attention.tables import trim_tables
 
-# In the order of the enum in csrc/problem.h.
-_DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
-_ERRORS = {1: "out of memory", 2: "this instruction set is not available on this machine"}
 _UNBOUNDED = 2**62
-# Results of this size are asked to live in huge pages, of which one is 2 MiB.
-_HUGE = 2**22
-
-
-class _View(ctypes.Structure):
-    """`View` in csrc/problem.h."""
-
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("batch", ctypes.c_int64),
-        ("head", ctypes.c_int64),
-        ("row", ctypes.c_int64),
-    ]
-
-
-class _Problem(ctypes.Structure):
-    """`Problem` in csrc/problem.h, field by field."""
-
-    _fields_ = [
-        *((name, ctypes.c_int64) for name in ("dtype", "threads", "batch", "heads", "kv_heads")),
-        *((name, ctypes.c_int64) for name in ("queries", "keys", "head_dim")),
-        *((name, _View) for name in ("q", "k", "v", "out")),
-        ("lse", ctypes.c_void_p),
-        ("patterns", ctypes.c_void_p),
-        ("offset", ctypes.c_int64),
-        ("positions", ctypes.c_void_p),
-        ("key_flags", ctypes.c_void_p),
-        ("global_positions", ctypes.c_void_p),
-        ("global_counts", ctypes.c_void_p),
-        ("max_globals", ctypes.c_int64),
-        ("skip_global_queries", ctypes.c_int64),
-        ("document_begin", ctypes.c_void_p),
-        ("document_end", ctypes.c_void_p),
-        ("document_batch", ctypes.c_int64),
-        ("scale", ctypes.c_double),
-        ("dropout", ctypes.c_double),
-        ("seed", ctypes.c_uint64),
-        ("bias", ctypes.c_void_p),
-        ("bias_reach", ctypes.c_int64),
-        ("position_query", _View),
-        ("position_keys", ctypes.c_void_p),
-        ("position_reach", ctypes.c_int64),
-        *((name, _View) for name in ("d_out", "d_q", "d_k", "d_v", "d_position_query")),
-        ("d_lse", ctypes.c_void_p),
-        ("d_bias", ctypes.c_void_p),
-        ("d_position_keys", ctypes.c_void_p),
-    ]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NativeStatus:
-    """What of the native kernel there is on this machine."""
-
-    available: bool
-    instruction_set: str | None
-    """The one in use."""
-    built: tuple[str, ...]
-    """Those in the library, best first."""
-    reason: str | None
-    """Why it is not available."""
-
-
-class Kernel:
-    """A loaded kernel library and the instruction set to use of it."""
-
-    def __init__(self, path: Path) -> None:
-        self._library = ctypes.CDLL(str(path))
-        self._library.longspan_instruction_sets.restype = ctypes.c_char_p
-        self._library.longspan_best_instruction_set.restype = ctypes.c_char_p
-        self._library.longspan_problem_size.restype = ctypes.c_int64
-        if self._library.longspan_problem_size() != ctypes.sizeof(_Problem):
-            raise OSError("it was built from other sources; reinstall longspan")
-        self.built = tuple(self._library.longspan_instruction_sets().decode().split())
-        self.instruction_set: str = self._library.longspan_best_instruction_set().decode()
-
-    def prefer_huge_pages(self, address: int, size: int) -> None:
-        """A hint for memory that was not touched yet."""
-        self._library.longspan_prefer_huge_pages(ctypes.c_void_p(address), ctypes.c_int64(size))
-
-    def call(self, function: str, problem: _Problem) -> None:
-        """Runs ``function`` ("forward" or "backward") on ``problem``."""
-        entry = getattr(self._library, f"longspan_attend_{function}")
-        code = entry(ctypes.byref(problem), self.instruction_set.encode())
-        if code:
-            raise RuntimeError(f"the native attention kernel failed: {_ERRORS.get(code, code)}")
-
-
-def _find() -> Kernel | str:
-    """The kernel, or the reason why there is none.
-
-    The environment variable LONGSPAN_NATIVE_LIBRARY names another build of it, for debugging.
-    """
-    folder = Path(__file__).parent
-    other = os.environ.get("LONGSPAN_NATIVE_LIBRARY")
-    found = [Path(other)] if other else sorted(folder.glob("_native*.so"))
-    if not found:
-        log = folder / "native_build.txt"
-        unknown = "it was not built; reinstall longspan with a C++ compiler"
-        return f"no native kernel: {log.read_text().strip() if log.exists() else unknown}"
-    try:
-        return Kernel(found[0])
-    except OSError as error:
-        return f"the native kernel does not load: {error}"
-
-
-# Found once, at import: torch.compile does not trace through the loading of libraries.
-KERNEL = _find()
-
-
-def _kernel() -> Kernel:
-    if isinstance(KERNEL, str):
-        raise RuntimeError(KERNEL)
-    return KERNEL
-
-
-def status() -> NativeStatus:
-    """Whether the kernel is there, and for which instruction sets."""
-    if isinstance(KERNEL, str):
-        return NativeStatus(available=False, instruction_set=None, built=(), reason=KERNEL)
-    return NativeStatus(
-        available=True, instruction_set=KERNEL.instruction_set, built=KERNEL.built, reason=None
-    )
 
 
 def unsupported(request: Request) -> list[str]:
@@ -150,8 +21,8 @@ def unsupported(request: Request) -> list[str]:
     reasons: list[str] = []
     if request.q.device.type != "cpu":
         reasons.append(f"the tensors are on {request.q.device}, and the kernel runs on the CPU")
-    if isinstance(KERNEL, str):
-        reasons.append(KERNEL)
+    if isinstance(library.KERNEL, str):
+        reasons.append(library.KERNEL)
     return reasons
 
 
@@ -217,7 +88,7 @@ def _attend(
         scale, dropout, seed, bias, position_query, position_keys, global_rows,
     )  # fmt: skip
     out, lse = _empty_rows(q), _empty_lse(q)
-    call.prefer_huge_pages(out)
+    library.kernel().prefer_huge_pages(out)
     call.problem.out = _view(out)
     call.problem.lse = lse.data_ptr()
     call.run("forward")
@@ -266,7 +137,7 @@ def _attend_backward(
         for gradient in gradients:
             gradient.zero_()
         return gradients
-    call.prefer_huge_pages(d_q, d_k, d_v)
+    library.kernel().prefer_huge_pages(d_q, d_k, d_v)
     problem = call.problem
     problem.out, problem.d_out = _view(out), _view(d_out)
     problem.d_q, problem.d_k, problem.d_v = _view(d_q), _view(d_k), _view(d_v)
@@ -334,8 +205,8 @@ class _Call:
         batch, heads, queries, head_dim = q.shape
         keys = k.shape[2]
         self._kept: list[Tensor] = []
-        problem = _Problem(
-            dtype=_DTYPES.index(q.dtype),
+        problem = Problem(
+            dtype=library.DTYPES.index(q.dtype),
             threads=torch.get_num_threads(),
             batch=batch,
             heads=heads,
@@ -374,12 +245,7 @@ class _Call:
         self.problem = problem
 
     def run(self, function: str) -> None:
-        _kernel().call(function, self.problem)
-
-    def prefer_huge_pages(self, *results: Tensor) -> None:
-        for x in results:
-            if x.nbytes >= _HUGE:
-                _kernel().prefer_huge_pages(x.data_ptr(), x.nbytes)
+        library.kernel().call(f"attend_{function}", self.problem)
 
     def _pointer(self, x: Tensor | None) -> int | None:
         if x is None:
@@ -444,6 +310,6 @@ def _empty_gradients(
     )
 
 
-def _view(x: Tensor) -> _View:
+def _view(x: Tensor) -> View:
     batch, head, row, _ = x.stride()
-    return _View(data=x.data_ptr(), batch=batch, head=head, row=row)
+    return View(data=x.data_ptr(), batch=batch, head=head, row=row)

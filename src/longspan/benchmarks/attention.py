@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from longspan.attention import native
+from longspan.attention import library
 from longspan.benchmarks import fresh_process, machine
 from longspan.benchmarks.bars import DIRECTIONS
 from longspan.benchmarks.contestants import CONTESTANTS, Contestant
@@ -132,8 +132,8 @@ def available(names: Sequence[str]) -> tuple[list[Contestant], dict[str, str]]:
             continue
         if contestant.needs and machine.version_of(contestant.needs) is None:
             missing[contestant.name] = f"the package {contestant.needs} is not installed"
-        elif contestant.name == "native" and not native.status().available:
-            missing[contestant.name] = native.status().reason or "not available"
+        elif contestant.name == "native" and not library.status().available:
+            missing[contestant.name] = library.status().reason or "not available"
         else:
             present.append(contestant)
     return present, missing

@@ -1,6 +1,7 @@
-"""The bars of the native kernel: what each measured ratio must be.
+"""The bars of the native kernel and of whole models: what each measured ratio must be.
 
-The measurements are in `kernel.py`. A bar that cannot be judged on a machine is shown without one.
+The measurements are in `kernel.py` and `model.py`. A bar that cannot be judged on a machine is shown
+without one.
 """
 
 from dataclasses import dataclass
@@ -55,6 +56,22 @@ BOUNDS: dict[str, dict[str, Bound]] = {
     "extra memory, in tensors like q": {},
 }
 
+MODEL_BOUNDS: dict[str, dict[str, Bound]] = {
+    "model, times as fast as Hugging Face": _least(2.2, 2.5),
+    "model, time against its products at the rate of torch.mm": {"forward": Bound(1.2, False)},
+    "speed_up, times as fast as Hugging Face": _least(2.0, 2.2),
+    "model, bf16, times as fast as fp32": _least(1.7, 1.5),
+    "model, memory, times less than Hugging Face without its mask": {"training": Bound(3.0, True)},
+    "8 reviews, times as fast as Hugging Face": {"forward": Bound(5.0, True)},
+    "long document, tokens per second against a short one": {"forward": Bound(0.85, True)},
+    # Shown, not judged.
+    "model, times as fast as Hugging Face, with huge pages": {},
+    "model, time against its products at the rate of torch.mm, with huge pages": {},
+    "speed_up, times as fast as Hugging Face, with huge pages": {},
+    "8 reviews, times as fast as Hugging Face, with huge pages": {},
+    "long document, extra memory in GB": {},
+}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Result:
@@ -86,5 +103,6 @@ class Result:
 
 def result(name: str, direction: str, value: float, detail: str = "", *, judged: bool = True) -> Result:
     """A measured value with its bar."""
-    bound = BOUNDS[name].get(direction) if judged else None
+    bounds = (BOUNDS | MODEL_BOUNDS)[name]
+    bound = bounds.get(direction) if judged else None
     return Result(name=name, direction=direction, value=value, bound=bound, detail=detail)

@@ -1,7 +1,8 @@
-"""`longspan bench`: attention beside its alternatives, and the native kernel against its bars."""
+"""`longspan bench`: attention beside its alternatives; the kernel and whole models against their bars."""
 
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
@@ -140,13 +141,11 @@ def kernel(
         impl: the implementation to measure.
     """
     require("transformers", extra="bench")
+    from dataclasses import asdict
+
     import torch
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from longspan.benchmarks import kernel as measurements
-    from longspan.benchmarks import machine, report
-    from longspan.benchmarks.measure import ForeignLoad
     from longspan.benchmarks.workload import Workload
 
     with user_mistakes():
@@ -156,28 +155,150 @@ def kernel(
     _require_native(impl)
     torch.set_num_threads(threads)
     setting = measurements.Setting(work=work, impl=impl, repetitions=repetitions)
-    measurements.check_core(setting)
+    _measure_bars(
+        output / "kernel.json",
+        {group: lambda group=group: measurements.GROUPS[group](setting) for group in groups},
+        check=lambda: measurements.check_core(setting),
+        setting=asdict(setting),
+    )
+
+
+@app.command
+def model(
+    *,
+    output: Path = Path("bench-results"),
+    only: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
+    repetitions: int = 3,
+    threads: int = 2,
+    length: int = 4096,
+    layers: int = 12,
+    hidden_size: int = 768,
+    heads: int = 12,
+    intermediate_size: int = 3072,
+    window: int = 512,
+    vocabulary: int = 50265,
+    document_lengths: Annotated[tuple[int, ...], Parameter(consume_multiple=True)] = (),
+    product_size: int = 2048,
+    impl: Impl = "native",
+) -> None:
+    """Measure whole Longformers, ours beside Hugging Face's, against their bars.
+
+    Outputs and gradients are first compared with Hugging Face's. In full it takes about an hour.
+
+    Args:
+        output: directory for model.json.
+        only: groups to measure, instead of all: hugging-face (with speed_up), bf16, memory,
+            documents, long-document.
+        repetitions: samples per median.
+        threads: of torch.
+        length: tokens; memory is measured at 4 times as many, the long document has 64 times.
+        layers: of the model; half for the long document.
+        hidden_size: of the model; half for the long document.
+        heads: attention heads.
+        intermediate_size: of the feed-forward network; half for the long document.
+        window: keys that a token sees, both sides together.
+        vocabulary: number of tokens that there are.
+        document_lengths: of the ragged batch; by default typical reviews of IMDB.
+        product_size: side of the matrices of torch.mm.
+        impl: the implementation of our model's attention.
+    """
+    require("transformers", extra="bench")
+    from dataclasses import asdict
+
+    import torch
+
+    from longspan.benchmarks import model as measurements
+    from longspan.benchmarks.model_shape import ModelShape
+
+    with user_mistakes():
+        shape = ModelShape(
+            layers=layers,
+            hidden_size=hidden_size,
+            heads=heads,
+            intermediate_size=intermediate_size,
+            window=window,
+            vocabulary=vocabulary,
+        )
+        groups = _chosen(only, tuple(measurements.GROUPS))
+        _at_least_one(repetitions=repetitions, threads=threads, product_size=product_size)
+        setting = measurements.Setting(
+            shape=shape,
+            length=length,
+            document_lengths=document_lengths or measurements.IMDB_LENGTHS,
+            impl=impl,
+            repetitions=repetitions,
+            product_size=product_size,
+        )
+    _require_native(impl)
+    torch.set_num_threads(threads)
+    _measure_bars(
+        output / "model.json",
+        {group: lambda group=group: measurements.GROUPS[group](setting) for group in groups},
+        check=lambda: measurements.check(setting),
+        setting=asdict(setting),
+    )
+
+
+def _measure_bars(
+    path: Path,
+    groups: "Mapping[str, Callable[[], Iterable[Result]]]",
+    *,
+    check: Callable[[], object],
+    setting: Mapping[str, Any],
+) -> None:
+    """Measures group after group, shows the values beside their bars, and writes them.
+
+    A group that fails in a process of its own is named at the end, and the others are kept.
+
+    Args:
+        path: of the JSON file.
+        groups: the measurements, by name.
+        check: the gate, before anything is timed.
+        setting: what was measured, for the file.
+    """
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from longspan.benchmarks import machine, report
+    from longspan.benchmarks.fresh_process import ProcessFailedError
+    from longspan.benchmarks.gate import WrongResultError
+    from longspan.benchmarks.measure import ForeignLoad
+
     results: list[Result] = []
+    failed: dict[str, str] = {}
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress, ForeignLoad() as load:
-        for group in groups:
+        task = progress.add_task("correctness")
+        try:
+            check()
+        except WrongResultError as error:
+            raise SystemExit(f"longspan: {error}; no speed is reported") from error
+        progress.remove_task(task)
+        for group, measure in groups.items():
             task = progress.add_task(group)
-            results += measurements.GROUPS[group](setting)
+            try:
+                for result in measure():
+                    results.append(result)
+            except ProcessFailedError as error:
+                failed[group] = str(error)
             progress.remove_task(task)
-    console = report.console()
-    console.print(report.bars_table(results))
+    report.console().print(report.bars_table(results))
     judged = [result for result in results if result.passed is not None]
     print(f"{sum(bool(result.passed) for result in judged)} of {len(judged)} bars hold")
     _warn_of(load.share)
-    path = report.write_json(
-        output / "kernel.json",
+    report.write_json(
+        path,
         {
             "machine": machine.describe(),
+            "setting": setting,
             "foreign_load": round(load.share, 3),
+            "failed": failed,
             "results": [result.record() for result in results],
         },
     )
     print(f"Results: {path}")
+    if failed:
+        raise SystemExit("\n".join(f"longspan: {group} failed: {why}" for group, why in failed.items()))
 
 
 def _warn_of(foreign_load: float) -> None:
@@ -199,7 +320,7 @@ def _at_least_one(**counts: int) -> None:
 
 
 def _require_native(impl: str) -> None:
-    from longspan.attention import native
+    from longspan.attention import library
 
-    if impl == "native" and not native.status().available:
-        raise UsageError(f"the native kernel is not available: {native.status().reason}")
+    if impl == "native" and not library.status().available:
+        raise UsageError(f"the native kernel is not available: {library.status().reason}")

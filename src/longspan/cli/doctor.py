@@ -44,9 +44,9 @@ def _instruction_sets() -> str:
 
 
 def _native() -> str:
-    from longspan.attention import native
+    from longspan.attention import library
 
-    status = native.status()
+    status = library.status()
     built = f"built for {', '.join(status.built)}" if status.built else "not built"
     if status.available:
         return f"in use with {status.instruction_set} ({built})"

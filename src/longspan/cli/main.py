@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from cyclopts import App, CycloptsError
 
-from longspan.cli import bench, doctor, plot
+from longspan.cli import bench, doctor, lengthen, plot
 from longspan.cli.errors import UsageError
 
 app = App(
@@ -19,6 +19,7 @@ app = App(
     help="Transformers that read long documents, at linear cost.",
     version=lambda: metadata.version("longspan"),
 )
+app.command(lengthen.lengthen)
 app.command(bench.app)
 app.command(plot.app)
 app.command(doctor.doctor)

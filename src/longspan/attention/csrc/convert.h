@@ -88,7 +88,13 @@ LONGSPAN_INLINE void store_narrow(BFloat16* to, Vector<float> x) {
   *reinterpret_cast<Half*>(to) = __builtin_convertvector(safe, Half);
 }
 LONGSPAN_INLINE void store_narrow(Float16* to, Vector<float> x) {
+#if defined(__AVX512F__) && LONGSPAN_VECTOR_BYTES == 64
+  _mm256_storeu_si256((__m256i*)to, _mm512_cvtps_ph((__m512)x, 0));
+#elif defined(__F16C__) && LONGSPAN_VECTOR_BYTES == 32
+  _mm_storeu_si128((__m128i*)to, _mm256_cvtps_ph((__m256)x, 0));
+#else
   for (int i = 0; i < kLanes<float>; i++) narrow(x[i], to[i]);
+#endif
 }
 
 // to[0 .. width) = row, zeros from head_dim on. Returns lanes that are 0, or NaN where a value was not

@@ -10,6 +10,7 @@
   namespace name {                          \
   int attend_forward(const Problem&);       \
   int attend_backward(const Problem&);      \
+  int dropout(const Elements&);             \
   }
 #ifdef LONGSPAN_X86
 LONGSPAN_DECLARE(avx512)
@@ -22,7 +23,8 @@ namespace {
 struct Build {
   const char* name;
   bool (*runs_here)();
-  KernelFunction forward, backward;
+  AttentionFunction forward, backward;
+  ElementsFunction dropout;
 };
 
 bool always() { return true; }
@@ -39,10 +41,10 @@ bool has_avx512() {
 // Best first.
 const Build kBuilds[] = {
 #ifdef LONGSPAN_X86
-    {"avx512", has_avx512, avx512::attend_forward, avx512::attend_backward},
-    {"avx2", has_avx2, avx2::attend_forward, avx2::attend_backward},
+    {"avx512", has_avx512, avx512::attend_forward, avx512::attend_backward, avx512::dropout},
+    {"avx2", has_avx2, avx2::attend_forward, avx2::attend_backward, avx2::dropout},
 #endif
-    {"portable", always, portable::attend_forward, portable::attend_backward},
+    {"portable", always, portable::attend_forward, portable::attend_backward, portable::dropout},
 };
 
 const Build* find(const char* name) {
@@ -83,6 +85,7 @@ void longspan_prefer_huge_pages(void* memory, int64_t bytes) {
 }
 
 int64_t longspan_problem_size() { return sizeof(Problem); }
+int64_t longspan_elements_size() { return sizeof(Elements); }
 
 int longspan_attend_forward(const Problem* problem, const char* instruction_set) {
   const Build* build = find(instruction_set);
@@ -92,6 +95,11 @@ int longspan_attend_forward(const Problem* problem, const char* instruction_set)
 int longspan_attend_backward(const Problem* problem, const char* instruction_set) {
   const Build* build = find(instruction_set);
   return build ? build->backward(*problem) : kBadInstructionSet;
+}
+
+int longspan_dropout(const Elements* elements, const char* instruction_set) {
+  const Build* build = find(instruction_set);
+  return build ? build->dropout(*elements) : kBadInstructionSet;
 }
 
 }

@@ -6,7 +6,9 @@ namespace LONGSPAN_ISA {
 
 constexpr uint32_t kGolden = 0x9E3779B9u, kFirstFactor = 0x7FEB352Du, kSecondFactor = 0x846CA68Bu;
 
-LONGSPAN_INLINE uint32_t mix(uint32_t x) {
+// Of a number, or of a vector of them.
+template <class U>
+LONGSPAN_INLINE U mix(U x) {
   x = (x ^ (x >> 16)) * kFirstFactor;
   x = (x ^ (x >> 15)) * kSecondFactor;
   return x ^ (x >> 16);
@@ -21,15 +23,18 @@ LONGSPAN_INLINE uint32_t dropout_query(uint32_t stream, i64 position) {
   return mix(stream + uint32_t(position) * kGolden);
 }
 
+// Vector instructions compare signed numbers; flipping the top bit keeps the order.
+LONGSPAN_INLINE Mask<float> at_least(Vector<uint32_t> x, uint32_t threshold) {
+  return (Mask<float>)(x ^ 0x80000000u) >= broadcast(int32_t(threshold ^ 0x80000000u));
+}
+
 // Lanes whose pair survives. `queries` holds dropout_query of each lane; hashes below `threshold` drop.
 template <class C>
 LONGSPAN_INLINE Mask<C> kept(const uint32_t* queries, i64 key_position, uint32_t threshold) {
   const uint32_t key = uint32_t(key_position) * kGolden;
   if constexpr (sizeof(C) == 4) {
     Vector<uint32_t> x = (load(queries) ^ broadcast(key)) * kFirstFactor;
-    x = (x ^ (x >> 15)) * kSecondFactor;
-    // Vector instructions compare signed numbers; flipping the top bit keeps the order.
-    return (Mask<C>)(x ^ 0x80000000u) >= broadcast(int32_t(threshold ^ 0x80000000u));
+    return at_least((x ^ (x >> 15)) * kSecondFactor, threshold);
   } else {
     Mask<C> mask{};
     for (int i = 0; i < kLanes<C>; i++) {

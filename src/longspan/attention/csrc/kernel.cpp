@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backward.h"
+#include "elementwise_dropout.h"
 #include "forward.h"
 
 namespace LONGSPAN_ISA {
@@ -135,9 +136,9 @@ int backward(const Problem& p) {
 }
 
 template <class Call>
-int by_type(const Problem& p, Call call) {
+int by_type(i64 dtype, Call call) {
   try {
-    switch (p.dtype) {
+    switch (dtype) {
       case kFloat32: return call(float{}, float{});
       case kBFloat16: return call(BFloat16{}, float{});
       case kFloat16: return call(Float16{}, float{});
@@ -149,10 +150,13 @@ int by_type(const Problem& p, Call call) {
 }
 
 int attend_forward(const Problem& p) {
-  return by_type(p, [&](auto t, auto c) { return forward<decltype(t), decltype(c)>(p); });
+  return by_type(p.dtype, [&](auto t, auto c) { return forward<decltype(t), decltype(c)>(p); });
 }
 int attend_backward(const Problem& p) {
-  return by_type(p, [&](auto t, auto c) { return backward<decltype(t), decltype(c)>(p); });
+  return by_type(p.dtype, [&](auto t, auto c) { return backward<decltype(t), decltype(c)>(p); });
+}
+int dropout(const Elements& e) {
+  return by_type(e.dtype, [&](auto t, auto c) { return drop_elements<decltype(t), decltype(c)>(e); });
 }
 
 }  // namespace LONGSPAN_ISA

@@ -1,6 +1,7 @@
-// The C interface of the kernel: one struct that describes a call, two functions that serve it.
+// The C interface of the library: a struct that describes a call of attention, one that describes a call
+// of elementwise dropout, and what serves them.
 //
-// `native.py` mirrors `Problem` field by field with ctypes. Nothing here knows torch.
+// `library.py` mirrors both field by field with ctypes. Nothing here knows torch.
 #pragma once
 #include <cstdint>
 
@@ -50,7 +51,17 @@ struct Problem {
   void* d_position_keys;
 };
 
+// Dropout of `count` numbers that lie one after the other: each is kept, times 1 / (1 - dropout), or 0.
+struct Elements {
+  int64_t dtype, threads, count;
+  const void* x;
+  void* out;
+  double dropout;  // from 0 to 1, both included
+  uint64_t seed;
+};
+
 // What a call returns.
 enum Status : int { kDone = 0, kOutOfMemory = 1, kBadInstructionSet = 2 };
 
-using KernelFunction = int (*)(const Problem&);
+using AttentionFunction = int (*)(const Problem&);
+using ElementsFunction = int (*)(const Elements&);

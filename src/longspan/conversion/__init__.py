@@ -1,0 +1,1 @@
+"""Short pretrained models made long."""

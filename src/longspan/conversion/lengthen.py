@@ -1,0 +1,92 @@
+"""`lengthen`: one call from a short pretrained model to a long one.
+
+Where the short model can become a Longformer it becomes one, with projections of their own for
+global tokens; other models keep their class and get windowed attention in place. How a model was
+made stays written in ``model.config.longspan``.
+"""
+
+import os
+from pathlib import Path
+from typing import Literal, get_args
+
+from transformers import PreTrainedModel
+
+import longspan
+from longspan.conversion.in_place import lengthen_in_place
+from longspan.conversion.into_longformer import into_longformer, obstacles
+from longspan.conversion.loading import load_source
+from longspan.conversion.position_tables import Method
+
+Into = Literal["auto", "longformer", "same"]
+
+
+def lengthen(
+    model_or_path: PreTrainedModel | str | os.PathLike[str],
+    max_length: int = 4096,
+    window: int = 512,
+    *,
+    into: Into = "auto",
+    positions: Method = "copy",
+    seed: int = 0,
+) -> PreTrainedModel:
+    """Makes a long model of a short one.
+
+    On inputs that fit into the window, the long model gives what the short one gave (but for
+    ``positions="interpolate"``). To be good at longer ones it wants further pretraining.
+
+    Args:
+        model_or_path: a loaded model, or a folder or name on the Hub to load one from.
+        max_length: the most tokens of an input; any number from the short model's on.
+        window: tokens that a token sees, both sides together.
+        into: "longformer", a new `longspan.LongformerModel` or the class with the same head;
+            "same", the model itself, changed in place; "auto", the first where it is possible.
+        positions: where the embeddings of new positions come from: "copy" repeats the learned ones,
+            "random" draws new ones, "interpolate" stretches the learned ones over all positions.
+        seed: of ``positions="random"``.
+
+    Returns:
+        A new Longformer, ``model_or_path`` not changed; or ``model_or_path`` itself, in place.
+
+    Raises:
+        ValueError: an argument is wrong, or the model cannot be lengthened so; the message says why.
+    """
+    for name, value, known in (("into", into, get_args(Into)), ("positions", positions, get_args(Method))):
+        if value not in known:
+            raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(known)}")
+    for name, value, least in (("max_length", max_length, 1), ("window", window, 2)):
+        if value < least:
+            raise ValueError(f"{name} is {value}; it must be at least {least}")
+    source = model_or_path if isinstance(model_or_path, PreTrainedModel) else load_source(model_or_path)
+    made_from = {"source": _name(model_or_path), "source_class": type(source).__name__}
+    reasons = obstacles(source) if into == "auto" else []
+    if into == "same" or reasons:
+        try:
+            model = lengthen_in_place(
+                source, max_length=max_length, window=window, positions=positions, seed=seed
+            )
+        except ValueError as error:
+            if not reasons:
+                raise
+            raise ValueError(
+                f"{error}; and {type(source).__name__} cannot become a Longformer: {'; '.join(reasons)}"
+            ) from error
+    else:
+        model = into_longformer(source, max_length=max_length, window=window, positions=positions, seed=seed)
+    model.config.longspan = {
+        **made_from,
+        "max_length": max_length,
+        "window": window,
+        "positions": positions,
+        "seed": seed,
+        "version": longspan.__version__,
+    }
+    return model
+
+
+def _name(model_or_path: PreTrainedModel | str | os.PathLike[str]) -> str | None:
+    """A folder's own name, without the way to it, or a name on the Hub."""
+    if isinstance(model_or_path, PreTrainedModel):
+        path = model_or_path.name_or_path
+    else:
+        path = os.fspath(model_or_path)
+    return Path(path).resolve().name if path and Path(path).is_dir() else path or None

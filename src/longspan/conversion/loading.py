@@ -1,0 +1,79 @@
+"""A short model and its tokenizer, from a folder or from the Hub.
+
+Refused are checkpoints that lack weights of the class they name: a head of random numbers is not
+worth lengthening. A missing pooler is left away.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import transformers
+from transformers import AutoModel, AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+from longspan.conversion.into_longformer import CLASSES
+
+_VOCABULARIES = (
+    "tokenizer.json",
+    "vocab.txt",
+    "vocab.json",
+    "sentencepiece.bpe.model",
+    "spiece.model",
+    "tokenizer.model",
+    "source.spm",
+)
+
+
+def load_source(path: str | os.PathLike[str]) -> PreTrainedModel:
+    """Loads a model as the class that its configuration names.
+
+    Args:
+        path: a folder, or a name on the Hub.
+
+    Raises:
+        ValueError: there is no model, or it is not complete.
+    """
+    name = os.fspath(path)
+    try:
+        fields, _ = PreTrainedConfig.get_config_dict(name)
+        model, info = _class_of(fields).from_pretrained(name, output_loading_info=True)
+    except OSError as error:
+        raise ValueError(f"no model can be loaded from {name!r}: {' '.join(str(error).split())}") from error
+    missing = sorted(info["missing_keys"])
+    if missing and all(key.startswith("pooler.") for key in missing):
+        model.pooler = None
+    elif missing:
+        raise ValueError(
+            f"{name!r} lacks weights of {type(model).__name__}: {', '.join(missing[:4])}"
+            f"{', ...' if len(missing) > 4 else ''}; load it as a class that it has all weights of"
+        )
+    if model.config.model_type == "bert" and getattr(model.config, "sep_token_id", None) is None:
+        tokenizer = load_tokenizer(path)
+        model.config.sep_token_id = None if tokenizer is None else tokenizer.sep_token_id
+    return model
+
+
+def load_tokenizer(path: str | os.PathLike[str]) -> PreTrainedTokenizerBase | None:
+    """Loads the tokenizer of a model, or None where there is none.
+
+    Args:
+        path: a folder, or a name on the Hub.
+    """
+    folder = Path(path)
+    # Without a vocabulary transformers would make an empty tokenizer.
+    if folder.is_dir() and not any((folder / name).exists() for name in _VOCABULARIES):
+        return None
+    try:
+        return AutoTokenizer.from_pretrained(os.fspath(path))
+    except OSError:
+        return None
+
+
+def _class_of(fields: dict[str, Any]) -> Any:
+    """A class with ``from_pretrained``; ours for a Longformer."""
+    names = fields.get("architectures") or ["AutoModel"]
+    ours = {kind.__name__: kind for kind in CLASSES.values()}
+    kind = ours.get(names[0]) or getattr(transformers, names[0], None)
+    if kind is None:
+        raise ValueError(f"architectures in its configuration is {names}; transformers has no {names[0]}")
+    return kind if names[0] != "AutoModel" else AutoModel

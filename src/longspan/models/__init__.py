@@ -1,0 +1,1 @@
+"""Hugging Face `PreTrainedModel` classes on longspan's attention."""

@@ -1,0 +1,48 @@
+"""Our models in transformers' Auto classes."""
+
+from transformers import (
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForMultipleChoice,
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+)
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+from longspan.models.longformer import LongformerModel
+from longspan.models.longformer_config import STOCK_MODEL_TYPE, LongformerConfig
+from longspan.models.longformer_heads import (
+    LongformerForMaskedLM,
+    LongformerForMultipleChoice,
+    LongformerForQuestionAnswering,
+    LongformerForSequenceClassification,
+    LongformerForTokenClassification,
+)
+
+
+def register_auto_classes(*, replace_stock: bool = False) -> None:
+    """Lets ``AutoModel.from_pretrained`` and its like find longspan's classes.
+
+    Checkpoints that stock transformers cannot compute are always found. Safe to call again.
+
+    Args:
+        replace_stock: take longspan's classes also for checkpoints of type "longformer", which
+            transformers' own would load otherwise.
+    """
+    CONFIG_MAPPING.register(LongformerConfig.model_type, LongformerConfig, exist_ok=True)
+    if replace_stock:
+        CONFIG_MAPPING.register(STOCK_MODEL_TYPE, LongformerConfig, exist_ok=True)
+    AutoModel.register(LongformerConfig, LongformerModel, exist_ok=True)
+    AutoModelForMaskedLM.register(LongformerConfig, LongformerForMaskedLM, exist_ok=True)
+    AutoModelForSequenceClassification.register(
+        LongformerConfig, LongformerForSequenceClassification, exist_ok=True
+    )
+    AutoModelForQuestionAnswering.register(LongformerConfig, LongformerForQuestionAnswering, exist_ok=True)
+    AutoModelForTokenClassification.register(
+        LongformerConfig, LongformerForTokenClassification, exist_ok=True
+    )
+    AutoModelForMultipleChoice.register(LongformerConfig, LongformerForMultipleChoice, exist_ok=True)
+
+
+register_auto_classes()

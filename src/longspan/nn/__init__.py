@@ -1,0 +1,1 @@
+"""Modules: attention layers, positions, dropout. Imports torch and longspan.attention only."""
