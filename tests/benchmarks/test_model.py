@@ -79,14 +79,15 @@ def test_both_ways_are_without_and_with_dropout() -> None:
 def test_one_row_mask_changes_nothing_but_its_size() -> None:
     from transformers.models.longformer import modeling_longformer
 
+    module: Any = modeling_longformer
     batch, model = make_batch(SHAPE, (13, 16, 4)), make_model("stock", SHAPE, length=16).eval()
-    shipped = modeling_longformer.create_bidirectional_mask
+    shipped = module.create_bidirectional_mask
     with torch.no_grad():
         expected = hidden_states(model, batch)
         with one_row_mask():
-            assert modeling_longformer.create_bidirectional_mask is not shipped
+            assert module.create_bidirectional_mask is not shipped
             assert torch.equal(hidden_states(model, batch), expected)
-    assert modeling_longformer.create_bidirectional_mask is shipped
+    assert module.create_bidirectional_mask is shipped
 
 
 def test_batch_is_padded_and_its_first_tokens_are_global() -> None:

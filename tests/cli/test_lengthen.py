@@ -51,6 +51,20 @@ def test_round_trip(short: Path, tmp_path: Path) -> None:
     assert_same(outputs(long, given), outputs(short_model("RobertaForMaskedLM"), given))
 
 
+def test_help_imports_nothing_heavy() -> None:
+    program = """
+import sys
+from longspan.cli.main import main
+try:
+    main(["lengthen", "--help"])
+finally:
+    print("heavy:", [name for name in ("torch", "transformers") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "--max-length" in done.stdout
+    assert done.stdout.endswith("heavy: []\n")
+
+
 def test_options_arrive(short: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "long").mkdir()

@@ -146,24 +146,44 @@ def test_nothing_is_quadratic(name: str) -> None:
     assert largest.numel < length**2 / 4
 
 
+def write(model: hf.PreTrainedModel, **more: Any) -> Any:
+    """Twelve tokens, greedily, and the logits they were chosen by."""
+    options = {
+        "max_new_tokens": 12,
+        "do_sample": False,
+        "output_logits": True,
+        "return_dict_in_generate": True,
+    }
+    return cast(Any, model).generate(**options, **more)
+
+
 @pytest.mark.parametrize("name", WRITERS)
 def test_generate_writes_what_the_short_model_wrote(name: str) -> None:
-    short, long = tiny(name), lengthened(name, window=64)
-    given = batch(16, left=name not in SEQ2SEQ)
-    written = [
-        cast(Any, m).generate(**given.inputs, max_new_tokens=12, do_sample=False) for m in (short, long)
-    ]
-    assert torch.equal(*written)
+    inputs = batch(16, left=name not in SEQ2SEQ).inputs
+    short, long = write(tiny(name), **inputs), write(lengthened(name, window=64), **inputs)
+    assert torch.equal(short.sequences, long.sequences)
+    assert_close(torch.stack(short.logits), torch.stack(long.logits))
+
+
+def test_generate_with_global_tokens_takes_the_encoder_s_output() -> None:
+    model = lengthened("bart")
+    inputs = batch(LONG).inputs
+    is_global = torch.eye(2, LONG)
+    with torch.no_grad():
+        encoded = cast(Any, model).get_encoder()(**inputs, global_attention_mask=is_global)
+        first = model(**inputs, global_attention_mask=is_global, decoder_input_ids=torch.full((2, 1), 3))
+    written = write(model, encoder_outputs=encoded, attention_mask=inputs["attention_mask"])
+    assert_close(written.logits[0], first.logits[:, 0])
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "bart decoder"])
 def test_generate_beyond_the_window_agrees_with_and_without_a_cache(name: str) -> None:
-    model = cast(Any, lengthened(name, window=6))
+    model = lengthened(name, window=6)
     inputs = batch(16, left=True).inputs
     options: tuple[dict[str, Any], ...] = ({"use_cache": False}, {}, {"cache_implementation": "static"})
-    written = [model.generate(**inputs, max_new_tokens=12, do_sample=False, **option) for option in options]
-    assert torch.equal(written[0], written[1])
-    assert torch.equal(written[0], written[2])
+    without, *others = [torch.stack(write(model, **inputs, **option).logits) for option in options]
+    for logits in others:
+        assert_close(logits, without)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -240,17 +260,22 @@ def test_positions_are_extended(positions: Any) -> None:
     assert torch.equal(table.weight[:2], cast(Any, tiny("roberta")).embeddings.position_embeddings.weight[:2])
     assert torch.equal(model.embeddings.position_ids, torch.arange(LONG + 2)[None])
     assert torch.equal(model.embeddings.token_type_ids, torch.zeros(1, LONG + 2, dtype=torch.long))
+    if positions == "copy":
+        assert torch.equal(table.weight[2 + OLD_LENGTH], table.weight[2])
     again = cast(Any, lengthened("roberta", positions=positions, seed=3))
     assert torch.equal(again.embeddings.position_embeddings.weight, table.weight)
 
 
-def test_sinusoids_are_those_of_a_model_made_long() -> None:
-    model = cast(Any, lengthened("marian"))
-    made = cast(Any, hf.MarianMTModel(copy.deepcopy(model.config)))
-    for part in ("encoder", "decoder"):
-        table = getattr(model.model, part).embed_positions.weight
-        assert_close(table, getattr(made.model, part).embed_positions.weight)
-        assert not table.requires_grad
+@pytest.mark.parametrize("name", ["marian", "sinusoidal distilbert"])
+def test_sinusoids_are_those_of_a_model_made_long(name: str) -> None:
+    model = lengthened(name)
+    made = dict(type(model)(copy.deepcopy(model.config)).named_parameters())
+    tables = {name: p for name, p in model.named_parameters() if "position" in name}
+    assert tables
+    for parameter, table in tables.items():
+        assert table.shape[0] == LONG
+        assert_close(table, made[parameter])
+        assert table.requires_grad == made[parameter].requires_grad
 
 
 def test_a_long_model_can_be_made_longer() -> None:
@@ -328,6 +353,16 @@ def test_a_decoder_alone_has_no_window() -> None:
 def test_probabilities_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="output_attentions is True"):
         answer(lengthened(name), batch(8), output_attentions=True)
+
+
+@pytest.mark.parametrize("name", ["roberta", "gpt2", "t5"])
+@torch.no_grad()
+def test_eager_attention_can_be_had_back(name: str) -> None:
+    model = lengthened(name, window=64)
+    given = batch(24)
+    before = answer(model, given)
+    model.set_attn_implementation("eager")
+    assert_close(answer(model, given, output_attentions=True), before)
 
 
 def test_masks_of_other_shapes_are_refused() -> None:

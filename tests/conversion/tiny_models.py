@@ -96,6 +96,9 @@ MODELS: dict[str, Callable[[], hf.PreTrainedModel]] = {
     "xlm-roberta": lambda: hf.XLMRobertaModel(hf.XLMRobertaConfig(**_ROBERTA)),
     "camembert": lambda: hf.CamembertForMaskedLM(hf.CamembertConfig(**_ROBERTA)),
     "distilbert": lambda: hf.DistilBertModel(hf.DistilBertConfig(**_DISTILBERT)),
+    "sinusoidal distilbert": lambda: hf.DistilBertModel(
+        hf.DistilBertConfig(**_DISTILBERT, sinusoidal_pos_embds=True)
+    ),
     "electra": lambda: hf.ElectraModel(hf.ElectraConfig(**_BERT, embedding_size=16)),
     "albert": lambda: hf.AlbertModel(hf.AlbertConfig(**_BERT, embedding_size=16)),
     "modernbert": lambda: hf.ModernBertModel(hf.ModernBertConfig(**_MODERNBERT)),

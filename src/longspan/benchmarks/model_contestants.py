@@ -1,4 +1,8 @@
-"""Whole models that are compared, built from one shape, and what a measurement calls."""
+"""Whole models that are compared, built from one shape, and what a measurement calls.
+
+Models are imported when one is made: transformers takes seconds, and a mistake in the arguments of a
+command should not wait for it.
+"""
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -7,14 +11,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import LongformerConfig as StockConfig
-from transformers.models.longformer import modeling_longformer as stock
 
 from longspan.attention.attend import Implementation
 from longspan.benchmarks.model_shape import ModelShape
-from longspan.conversion.speed_up import speed_up
-from longspan.models.longformer import LongformerModel
-from longspan.models.longformer_config import LongformerConfig
 
 Who = Literal["stock", "ours", "speed_up"]
 EVERYONE: tuple[Who, ...] = ("stock", "ours", "speed_up")
@@ -34,11 +33,16 @@ def make_model(
         impl: of attention in ours; `speed_up` always chooses itself.
         fields: further ones of our configuration.
     """
+    import transformers
+
+    import longspan
+
     torch.manual_seed(0)
     if who == "ours":
-        return LongformerModel(LongformerConfig(**shape.fields(length), attention_impl=impl, **fields))
-    model = stock.LongformerModel(StockConfig(**shape.fields(length)))
-    return speed_up(model) if who == "speed_up" else model
+        config = longspan.LongformerConfig(**shape.fields(length), attention_impl=impl, **fields)
+        return longspan.LongformerModel(config)
+    model = transformers.LongformerModel(transformers.LongformerConfig(**shape.fields(length)))
+    return longspan.speed_up(model) if who == "speed_up" else model
 
 
 def make_models(
@@ -93,12 +97,15 @@ def one_row_mask() -> Generator[None]:
 
     As shipped it makes [batch, 1, length, length] and cuts that to [batch, length].
     """
-    shipped = stock.create_bidirectional_mask
-    stock.create_bidirectional_mask = _one_row
+    from transformers.models.longformer import modeling_longformer
+
+    module: Any = modeling_longformer
+    shipped = module.create_bidirectional_mask
+    module.create_bidirectional_mask = _one_row
     try:
         yield
     finally:
-        stock.create_bidirectional_mask = shipped
+        module.create_bidirectional_mask = shipped
 
 
 def _one_row(*, inputs_embeds: Tensor, attention_mask: Tensor, **_: Any) -> Tensor:

@@ -31,8 +31,9 @@ def lengthen_in_place(
     """Makes ``model`` read up to ``max_length`` tokens at linear cost.
 
     The model's ``forward`` then takes ``global_attention_mask`` [batch, length], 1 for tokens that see
-    and are seen by all (with the same projections as all others), where it takes keyword arguments.
-    On inputs that fit into the window, outputs are what they were (but for ``"interpolate"``).
+    and are seen by all, with the same projections as all others. ``generate`` does not take it; there,
+    give ``encoder_outputs`` that the encoder made with it. On inputs that fit into the window, outputs
+    are what they were (but for ``positions="interpolate"``).
 
     Make optimizers afterwards: position tables are new parameters.
 
@@ -77,11 +78,13 @@ def load_in_place(path: str | os.PathLike[str], **kwargs: Any) -> PreTrainedMode
             f"the config of {os.fspath(path)!r} has no entry 'longspan'; "
             "load the model as usual and use lengthen_in_place"
         )
-    if not config.get("architectures"):
+    class_name = (config.get("architectures") or [""])[0]
+    model_class: type[PreTrainedModel] | None = getattr(transformers, class_name, None)
+    if model_class is None:
         raise ValueError(
-            f"the config of {os.fspath(path)!r} does not say its model's class in 'architectures'"
+            f"the config of {os.fspath(path)!r} has {class_name!r} first in 'architectures'; "
+            "it must be the name of a model class of transformers"
         )
-    model_class: type[PreTrainedModel] = getattr(transformers, config["architectures"][0])
     model = model_class.from_pretrained(path, **kwargs)
     _look_through_window(model, architecture_of(model.config), _sights(model, config["longspan"]["window"]))
     return model
@@ -137,11 +140,13 @@ def _look_through_window(
 
 def _refuse_attentions(module: PreTrainedModel, _: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """transformers would answer with an empty tuple; some models do not even tell the attention function."""
+    if module.config._attn_implementation != window_attention.NAME:
+        return
     asked = kwargs.get("output_attentions")
     if getattr(module.config, "output_attentions", False) if asked is None else asked:
         raise ValueError(
             "output_attentions is True; a model lengthened in place makes no attention probabilities. "
-            "For inspection use model.set_attn_implementation('eager') on inputs that fit into the window"
+            "For inspection use model.set_attn_implementation('eager'), with inputs that fit into the window"
         )
 
 

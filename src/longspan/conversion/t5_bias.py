@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from transformers.models.t5.modeling_t5 import T5Attention
 
+from longspan.conversion.window_attention import NAME
+
 
 class T5OffsetAttention(T5Attention):
     """`T5Attention` with the bias as [heads, 2 * reach + 1], offset 0 in the middle."""
@@ -20,7 +22,12 @@ class T5OffsetAttention(T5Attention):
         device: torch.device | None = None,
         past_seen_tokens: int | Tensor = 0,
     ) -> Tensor:
-        """[heads, 2 * reach + 1], whatever the lengths; offsets are key minus query position."""
+        """[heads, 2 * reach + 1], whatever the lengths; offsets are key minus query position.
+
+        With another attention than ours it is what it always was, [1, heads, queries, keys].
+        """
+        if self.config._attn_implementation != NAME:
+            return super().compute_bias(query_length, key_length, device, past_seen_tokens)
         reach = self.relative_attention_max_distance
         bucket = self._relative_position_bucket(
             torch.arange(-reach, reach + 1, device=self.relative_attention_bias.weight.device),
