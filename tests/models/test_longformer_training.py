@@ -71,16 +71,22 @@ def test_global_projections_get_no_gradient_without_global_tokens() -> None:
     assert missing and all("_global" in name for name in missing)
 
 
-def test_every_parameter_gets_a_gradient_in_distributed_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
-    model = build().train()
-    inputs = batch()
-    del inputs["global_attention_mask"]
-    model(**inputs).loss.backward()
-    for name, p in model.named_parameters():
-        assert p.grad is not None, name
-        if "_global" in name:
-            assert not p.grad.any(), name
+def test_distributed_training_meets_no_unused_parameter(tmp_path: Path) -> None:
+    """DistributedDataParallel raises in the step after one in which a parameter had no gradient."""
+    torch.distributed.init_process_group("gloo", f"file://{tmp_path / 'store'}", rank=0, world_size=1)
+    try:
+        model = build().train()
+        parallel = torch.nn.parallel.DistributedDataParallel(model)
+        with_globals, without = batch(), batch()
+        del without["global_attention_mask"]
+        for inputs in (without, with_globals, without):
+            model.zero_grad()
+            parallel(**inputs).loss.backward()
+        for name, p in model.named_parameters():
+            assert p.grad is not None, name
+            assert "_global" not in name or not p.grad.any(), name
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 class Examples(Dataset[dict[str, Tensor]]):

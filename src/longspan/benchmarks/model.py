@@ -227,7 +227,7 @@ def long_document(setting: Setting) -> Iterator[Result]:
         environment={"THP_MEM_ALLOC_ENABLE": None},
     )
     rate = {length: length / found[name] for name, length in (("short", short), ("long", long))}
-    sizes = f"{shape.layers} layers of {shape.hidden_size}"
+    sizes = f"{shape.layers} x {shape.hidden_size}"
     detail = f"{rate[long]:.0f} per second at {long} tokens, {rate[short]:.0f} at {short}; {sizes}"
     name = "long document, tokens per second against a short one"
     yield result(name, "forward", rate[long] / rate[short], detail)

@@ -20,7 +20,7 @@ class T5OffsetAttention(T5Attention):
         query_length: int,
         key_length: int,
         device: torch.device | None = None,
-        past_seen_tokens: int | Tensor = 0,
+        past_seen_tokens: int = 0,
     ) -> Tensor:
         """[heads, 2 * reach + 1], whatever the lengths; offsets are key minus query position.
 
