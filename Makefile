@@ -34,6 +34,7 @@ demo: setup
 bench: setup
 	$(BIN)/longspan bench kernel --output benchmarks/results
 	$(BIN)/longspan bench attention --output benchmarks/results
+	$(BIN)/longspan bench model --output benchmarks/results
 
 clean:
 	rm -rf .venv build dist demo src/*.egg-info

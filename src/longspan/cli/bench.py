@@ -183,7 +183,7 @@ def model(
 ) -> None:
     """Measure whole Longformers, ours beside Hugging Face's, against their bars.
 
-    Outputs and gradients are first compared with Hugging Face's. In full it takes about an hour.
+    Outputs and gradients are first compared with Hugging Face's. In full it takes well over half an hour.
 
     Args:
         output: directory for model.json.
