@@ -7,7 +7,8 @@ import torch
 from transformers.models.distilbert.modeling_distilbert import create_sinusoidal_embeddings
 from transformers.models.marian.modeling_marian import MarianSinusoidalPositionalEmbedding
 
-from longspan.conversion.position_tables import Method, extend, sinusoidal
+from longspan.conversion.position_tables import Method, extend
+from longspan.nn.sinusoids import sinusoids
 
 
 def a_table(rows: int = 7, hidden: int = 4) -> torch.Tensor:
@@ -73,6 +74,6 @@ def test_wrong_arguments_are_named() -> None:
 @pytest.mark.parametrize("hidden", [8, 7])
 def test_sinusoids_are_those_of_the_models(hidden: int) -> None:
     marian = MarianSinusoidalPositionalEmbedding(300, hidden)
-    torch.testing.assert_close(sinusoidal(300, hidden, interleaved=False), marian.create_weight())
+    torch.testing.assert_close(sinusoids(torch.arange(300), hidden), marian.create_weight())
     distilbert = create_sinusoidal_embeddings(300, hidden, torch.empty(300, hidden))
-    torch.testing.assert_close(sinusoidal(300, hidden, interleaved=True), distilbert)
+    torch.testing.assert_close(sinusoids(torch.arange(300), hidden, interleaved=True), distilbert)

@@ -1,5 +1,8 @@
 """Hugging Face's own Longformer and LED models, made fast in place."""
 
+import copy
+import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +14,7 @@ from transformers import LEDConfig
 import longspan
 from longspan.nn.longformer import LongformerSelfAttention
 from tests.models.test_longformer_parity import HEADS, assert_equal_where_real, inputs_for, labels_for
+from tests.models.test_longformer_training import trainer
 from tests.models.tiny import marks, padding, stock_config, tokens
 
 
@@ -142,6 +146,40 @@ def test_training_goes_on_after_the_change() -> None:
         torch.testing.assert_close(
             longspan.speed_up(trained)(**inputs).logits, expected, atol=1e-5, rtol=1e-5
         )
+
+
+def test_a_second_time_changes_nothing() -> None:
+    model = longspan.speed_up(longformer("LongformerModel"))
+    kinds = [type(module) for module in model.modules()]
+    assert [type(module) for module in longspan.speed_up(model).modules()] == kinds
+
+
+def test_copies_pickles_and_saved_models_are_whole(tmp_path: Path) -> None:
+    model = longspan.speed_up(longformer("LongformerForMaskedLM"))
+    inputs = inputs_for("LongformerForMaskedLM", [24, 24])
+    model.save_pretrained(tmp_path)
+    copies = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
+    copies.append(transformers.LongformerForMaskedLM.from_pretrained(tmp_path).eval())
+    with torch.no_grad():
+        expected = model(**inputs).logits
+        for each in copies:
+            torch.testing.assert_close(each(**inputs).logits, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_trainer_trains_it(tmp_path: Path) -> None:
+    model = longspan.speed_up(longformer("LongformerForSequenceClassification"))
+    before = copy.deepcopy(model.state_dict())
+    trainer(model, tmp_path, max_steps=2).train()
+    assert any(not torch.equal(before[name], weight) for name, weight in model.state_dict().items())
+
+
+def test_models_under_hooks_of_accelerate_are_refused() -> None:
+    from accelerate.hooks import ModelHook, add_hook_to_module
+
+    model = longformer("LongformerModel")
+    add_hook_to_module(model.encoder, ModelHook())
+    with pytest.raises(ValueError, match="hooks of accelerate"):
+        longspan.speed_up(model)
 
 
 def test_nothing_quadratic_is_left() -> None:

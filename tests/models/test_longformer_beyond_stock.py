@@ -1,5 +1,7 @@
 """What our Longformer does and stock's does not, or does wrong."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,13 @@ def test_a_model_that_stock_lacks_is_saved_under_another_type(tmp_path: Path) ->
     with torch.no_grad():
         torch.testing.assert_close(again(ids)[0], model(ids)[0], atol=0, rtol=0)
     assert transformers.AutoConfig.from_pretrained(tmp_path).attention_dilation == 2
+
+
+def test_transformers_alone_refuses_such_a_model(tmp_path: Path) -> None:
+    build(causal=True).save_pretrained(tmp_path)
+    program = "import sys, transformers; transformers.AutoModel.from_pretrained(sys.argv[1])"
+    run = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True)
+    assert run.returncode and "longspan_longformer" in run.stderr
 
 
 def test_auto_classes_take_ours_for_stock_checkpoints_when_asked(tmp_path: Path) -> None:
@@ -141,13 +150,16 @@ def test_padding_in_the_middle_keeps_distances() -> None:
     torch.testing.assert_close(actual[mask.bool()], expected[mask.bool()], atol=1e-5, rtol=1e-5)
 
 
-def test_an_example_of_nothing_but_padding() -> None:
+@pytest.mark.parametrize("all_of_it", [False, True])
+def test_an_example_of_nothing_but_padding(all_of_it: bool) -> None:
     model = build()
     mask = torch.ones(2, 12, dtype=torch.int64)
     mask[1] = 0
+    if all_of_it:
+        mask[0] = 0
     with torch.no_grad():
         out = model(tokens(2, 12), attention_mask=mask, global_attention_mask=marks(2, 12, (0, 0), (1, 0)))
-    assert out[0].isfinite().all() and not out[0][1].any()
+    assert out[0].isfinite().all()
 
 
 def test_marks_of_the_original_repository_are_understood() -> None:
@@ -157,6 +169,38 @@ def test_marks_of_the_original_repository_are_understood() -> None:
         a = model(ids, attention_mask=1 + mask)[0]
         b = model(ids, global_attention_mask=mask)[0]
     torch.testing.assert_close(a, b, atol=0, rtol=0)
+
+
+def test_such_marks_come_beside_a_task_s_default() -> None:
+    model = build(longspan.LongformerForSequenceClassification)
+    ids, marked = tokens(1, 20), marks(1, 20, (0, 9))
+    stock = transformers.LongformerForSequenceClassification(stock_config()).eval()
+    stock.load_state_dict(model.state_dict())
+    with torch.no_grad():
+        expected = model(ids, global_attention_mask=marks(1, 20, (0, 0), (0, 9))).logits
+        for each in (model, stock):
+            torch.testing.assert_close(
+                each(ids, attention_mask=1 + marked).logits, expected, atol=1e-5, rtol=1e-5
+            )
+
+
+def test_segments_and_positions_of_one_row_serve_all() -> None:
+    model = build()
+    ids, mask = tokens(2, 20), padding([20, 13])
+    given = {"token_type_ids": (torch.arange(20) > 8).long()[None], "position_ids": torch.arange(2, 22)[None]}
+    with torch.no_grad():
+        rows = {name: row.expand(2, -1) for name, row in given.items()}
+        a, b = (model(ids, attention_mask=mask, **each)[0] for each in (given, rows))
+    torch.testing.assert_close(a, b, atol=0, rtol=0)
+
+
+def test_a_configuration_of_transformers_is_taken(tmp_path: Path) -> None:
+    build().save_pretrained(tmp_path)
+    stock = transformers.AutoConfig.from_pretrained(tmp_path)
+    model = longspan.LongformerModel.from_pretrained(tmp_path, config=stock).eval()
+    assert type(model.config) is LongformerConfig
+    with torch.no_grad():
+        torch.testing.assert_close(model(tokens(1, 9))[0], build()(tokens(1, 9))[0], atol=0, rtol=0)
 
 
 def test_question_answering_finds_the_question_of_each_example() -> None:
@@ -254,9 +298,12 @@ def test_a_checkpoint_of_the_original_repository_loads(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(fields))
     again = longspan.LongformerForMaskedLM.from_pretrained(tmp_path).eval()
     assert isinstance(again.config, LongformerConfig) and again.config.attention_window == [8, 8, 8]
+    again.save_pretrained(tmp_path / "again")
+    saved = transformers.LongformerForMaskedLM.from_pretrained(tmp_path / "again").eval()
     ids = tokens(1, 20)
     with torch.no_grad():
         torch.testing.assert_close(again(ids).logits, model(ids).logits, atol=0, rtol=0)
+        torch.testing.assert_close(saved(ids).logits, model(ids).logits, atol=1e-5, rtol=1e-5)
 
 
 def test_few_and_many_globals_give_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:

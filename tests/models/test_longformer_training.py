@@ -1,5 +1,7 @@
 """Training our Longformer: checkpointing, half precision, Trainer, distributed gradients."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +29,13 @@ def batch() -> dict[str, Tensor]:
     }
 
 
-def test_gradient_checkpointing_gives_the_same_gradients_with_dropout() -> None:
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_gradient_checkpointing_gives_the_same_gradients_with_dropout(reentrant: bool) -> None:
     gradients: list[dict[str, Tensor]] = []
     for checkpointing in (False, True):
         model = build().train()
         if checkpointing:
-            model.gradient_checkpointing_enable()
+            model.gradient_checkpointing_enable({"use_reentrant": reentrant})
         torch.manual_seed(1)
         model(**batch()).loss.backward()
         gradients.append({name: p.grad for name, p in model.named_parameters() if p.grad is not None})
@@ -52,6 +55,13 @@ def test_half_precision_is_close_to_full(dtype: torch.dtype) -> None:
     real = inputs["attention_mask"].bool()
     error = (actual.float() - expected)[real].abs().max() / expected[real].abs().max()
     assert error < (0.05 if dtype == torch.bfloat16 else 0.01)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_trains(dtype: torch.dtype) -> None:
+    model = build(initializer_range=0.05).to(dtype).train()
+    model(**batch()).loss.backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
 
 
 def test_autocast_trains() -> None:
@@ -87,6 +97,40 @@ def test_distributed_training_meets_no_unused_parameter(tmp_path: Path) -> None:
             assert "_global" not in name or not p.grad.any(), name
     finally:
         torch.distributed.destroy_process_group()
+
+
+TWO_RANKS = """
+import os, sys, torch
+from tests.models.test_longformer_training import batch, build
+rank = int(sys.argv[1])
+torch.distributed.init_process_group("gloo", "file://" + sys.argv[2], rank=rank, world_size=2)
+model = build(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0).train()
+parallel = torch.nn.parallel.DistributedDataParallel(model)
+for step in range(3):
+    inputs = batch()
+    if step % 2 == rank:
+        del inputs["global_attention_mask"]
+    model.zero_grad()
+    parallel(**inputs).loss.backward()
+assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+assert any(p.grad.any() for name, p in model.named_parameters() if "_global" in name)
+torch.distributed.destroy_process_group()
+"""
+
+
+def test_two_ranks_of_which_one_has_global_tokens(tmp_path: Path) -> None:
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", TWO_RANKS, str(rank), str(tmp_path / "store")],
+            cwd=Path(__file__).parents[2],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    for process in ranks:
+        _, complaints = process.communicate(timeout=120)
+        assert process.returncode == 0, complaints
 
 
 class Examples(Dataset[dict[str, Tensor]]):

@@ -14,7 +14,7 @@ _GOLDEN = 0x9E3779B9  # 2**32 / golden ratio: consecutive counters land far apar
 
 def draw_seed() -> Tensor:
     """A fresh seed from torch's default CPU generator, so that `torch.manual_seed` governs it."""
-    return torch.randint(0, 2**62, (), dtype=torch.int64)
+    return torch.randint(0, 2**62, (), dtype=torch.int64, device="cpu")
 
 
 def keep_mask(seed: Tensor, rate: float, row: Tensor, query: Tensor, key: Tensor) -> Tensor:

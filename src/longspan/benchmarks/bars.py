@@ -54,6 +54,7 @@ BOUNDS: dict[str, dict[str, Bound]] = {
     "bf16, times as fast as Hugging Face": {},
     "bf16, times as fast as Hugging Face, both with huge pages": {},
     "extra memory, in tensors like q": {},
+    "attend: time per token, longest against shortest": {},
 }
 
 MODEL_BOUNDS: dict[str, dict[str, Bound]] = {

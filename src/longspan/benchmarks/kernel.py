@@ -197,21 +197,23 @@ def extra_memory(
 
 
 def time_per_token(setting: Setting) -> Iterator[Result]:
-    """The cost of a token does not depend on the length."""
-    for direction in DIRECTIONS:
-        per_token: dict[int, float] = {}
-        growth = 1
-        while growth <= LENGTH_GROWTH[direction]:
-            work = replace(setting.work, length=setting.work.length * growth)
-            inputs = make_inputs(work, training=direction == "training")
-            call = both_ways("", _core(work, inputs, setting.impl), inputs)[f" {direction}"]
-            # Few repetitions of the long ones: they average over their own length.
-            repetitions = max(2, setting.repetitions // growth)
-            per_token[work.length] = _time({"core": call}, setting, repetitions)["core"].median / work.length
-            growth *= 4
-        shortest, longest = per_token[min(per_token)], per_token[max(per_token)]
-        detail = ", ".join(f"{length}: {seconds * 1e6:.2f} us" for length, seconds in per_token.items())
-        yield result("time per token, longest against shortest", direction, longest / shortest, detail)
+    """The cost of a token does not depend on the length: of the core, and of `attend` alone."""
+    for prefix, make in (("", _core), ("attend: ", _attend)):
+        for direction in DIRECTIONS:
+            per_token: dict[int, float] = {}
+            growth = 1
+            while growth <= LENGTH_GROWTH[direction]:
+                work = replace(setting.work, length=setting.work.length * growth)
+                inputs = make_inputs(work, training=direction == "training")
+                call = both_ways("", make(work, inputs, setting.impl), inputs)[f" {direction}"]
+                # Few repetitions of the long ones: they average over their own length.
+                repetitions = max(2, setting.repetitions // growth)
+                per_token[work.length] = _time({"": call}, setting, repetitions)[""].median / work.length
+                growth *= 4
+            shortest, longest = per_token[min(per_token)], per_token[max(per_token)]
+            detail = ", ".join(f"{length}: {seconds * 1e6:.2f} us" for length, seconds in per_token.items())
+            name = f"{prefix}time per token, longest against shortest"
+            yield result(name, direction, longest / shortest, detail)
 
 
 def dropout(setting: Setting) -> Iterator[Result]:

@@ -20,7 +20,8 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from longspan.attention.pattern import Pattern
 from longspan.conversion import window_attention
 from longspan.conversion.architectures import CROSS_ATTENTION, Architecture, architecture_of
-from longspan.conversion.position_tables import Method, extend, sinusoidal
+from longspan.conversion.position_tables import Method, extend
+from longspan.nn.sinusoids import sinusoids
 
 Model = TypeVar("Model", bound=PreTrainedModel)
 
@@ -32,8 +33,8 @@ def lengthen_in_place(
 
     The model's ``forward`` then takes ``global_attention_mask`` [batch, length], 1 for tokens that see
     and are seen by all, with the same projections as all others. ``generate`` does not take it; there,
-    give ``encoder_outputs`` that the encoder made with it. On inputs that fit into the window, outputs
-    are what they were (but for ``positions="interpolate"``).
+    give ``encoder_outputs`` that the encoder made with it. On inputs so short that every token's
+    window holds them all, outputs are what they were (but for ``positions="interpolate"``).
 
     Make optimizers afterwards: position tables are new parameters.
 
@@ -168,8 +169,9 @@ def _lengthen_positions(
         weight = table.weight.detach()
         if architecture.positions == "sinusoidal":
             # The old rows are kept: a model may have been trained further from the formula's.
-            formula = sinusoidal(rows, weight.shape[1], interleaved=architecture.interleaved)
-            longer = torch.cat([weight, formula[len(weight) :].to(weight)])
+            new = torch.arange(len(weight), rows, device=weight.device)
+            formula = sinusoids(new, weight.shape[1], interleaved=architecture.interleaved)
+            longer = torch.cat([weight, formula.to(weight)])
         else:
             longer = extend(weight, rows, offset=_reserved_rows(table), method=method, generator=generator)
         table.weight = nn.Parameter(longer, requires_grad=table.weight.requires_grad)

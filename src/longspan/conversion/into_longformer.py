@@ -2,8 +2,8 @@
 
 The weights are the source's, copied: a token's window takes the place of full attention, the
 projections of global tokens begin as those of all others, and the position table grows. On inputs
-that fit into the window the result computes what the source computed. Refused is what Longformer
-cannot compute: decoders, relative positions, and heads that it does not have.
+so short that all tokens see each other the result computes what the source computed. Refused is what
+Longformer cannot compute: decoders, relative positions, and heads that it does not have.
 """
 
 from typing import cast

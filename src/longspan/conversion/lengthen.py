@@ -31,8 +31,9 @@ def lengthen(
 ) -> PreTrainedModel:
     """Makes a long model of a short one.
 
-    On inputs that fit into the window, the long model gives what the short one gave (but for
-    ``positions="interpolate"``). To be good at longer ones it wants further pretraining.
+    On inputs of up to ``window // 2 + 1`` tokens, which all see each other, the long model gives what
+    the short one gave (but for ``positions="interpolate"``). To be good at longer ones it wants further
+    pretraining.
 
     Args:
         model_or_path: a loaded model, or a folder or name on the Hub to load one from.

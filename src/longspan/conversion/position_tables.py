@@ -1,7 +1,6 @@
 """Position embeddings for more positions than the model was trained with.
 
-`extend` is for learned tables, `sinusoidal` for the rows of the classic formula. Both only make
-tables; which modules hold them is said in `architectures.py`.
+`extend` only makes tables; which modules hold them is said in `architectures.py`.
 """
 
 from typing import Literal, get_args
@@ -64,25 +63,3 @@ def extend(
         stretched = functional.interpolate(columns, size=positions, mode="linear", align_corners=True)
         longer = stretched[0].T.to(table.dtype)
     return torch.cat([table.detach()[:offset], longer])
-
-
-def sinusoidal(rows: int, hidden: int, *, interleaved: bool) -> Tensor:
-    """The table of sines and cosines of "Attention is all you need" (arXiv 1706.03762, section 3.5).
-
-    Args:
-        rows: number of positions.
-        hidden: size of a row.
-        interleaved: sines in the even columns and cosines in the odd ones; otherwise all sines first.
-
-    Returns:
-        [rows, hidden] float32.
-    """
-    # In fp64, for in fp32 the angle of a late position is off by more than the rounding of its sine.
-    frequency = 10000.0 ** (-torch.arange(0, hidden, 2, dtype=torch.float64) / hidden)
-    angle = torch.arange(rows, dtype=torch.float64)[:, None] * frequency
-    sine, cosine = angle.sin(), angle[:, : hidden // 2].cos()
-    if not interleaved:
-        return torch.cat([sine, cosine], 1).float()
-    table = torch.empty(rows, hidden)
-    table[:, 0::2], table[:, 1::2] = sine, cosine
-    return table

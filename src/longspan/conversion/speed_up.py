@@ -48,19 +48,28 @@ def speed_up(model: AnyModule) -> AnyModule:
     and state dict do not change. `restore` undoes it.
 
     Args:
-        model: a model of transformers' ``longformer`` or ``led`` families, or one that contains such.
+        model: a model of transformers' ``longformer`` or ``led`` families, or one that contains such;
+            one that was sped up already stays as it is.
 
     Returns:
         ``model``.
 
     Raises:
-        ValueError: there is nothing in it to speed up.
+        ValueError: there is nothing in it to speed up, or hooks of accelerate are on it.
     """
     bodies = [module for module in model.modules() if type(module) in _BODIES]
+    if not bodies and any(_FORMER in vars(module) for module in model.modules()):
+        return model
     if not bodies:
         raise ValueError(
             f"model is a {type(model).__name__} without anything to speed up; "
             "it must be or contain a Longformer or an LED of transformers"
+        )
+    hooked = [name for name, module in model.named_modules() if "_old_forward" in vars(module)]
+    if hooked:
+        raise ValueError(
+            f"model has hooks of accelerate (device_map or offloading) on {hooked[0] or 'itself'!r}; "
+            "speed it up before they are put on"
         )
     for body in bodies:
         for module in list(body.modules()):

@@ -41,5 +41,11 @@ def written_whole(out: Path) -> Generator[Path]:
         raise
     if out.exists():
         out.rename(old)
-    new.rename(out)
+    try:
+        new.rename(out)
+    except OSError:
+        if old.exists():
+            old.rename(out)
+        shutil.rmtree(new)
+        raise
     shutil.rmtree(old, ignore_errors=True)

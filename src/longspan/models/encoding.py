@@ -50,9 +50,15 @@ def read_masks(
             raise ValueError(f"{name} has shape {tuple(mask.shape)}; it must be {shape}, as the input is")
     is_padding = None if attention_mask is None else attention_mask == 0
     is_global = None if global_attention_mask is None else global_attention_mask != 0
-    if is_global is None and attention_mask is not None and attention_mask.dtype != torch.bool:
-        marked = attention_mask == 2  # the original repository's way to mark global tokens
-        is_global = marked if not torch.compiler.is_compiling() and marked.any() else None
+    # The original repository marks global tokens with 2; a traced graph has no values to find one by.
+    if (
+        attention_mask is not None
+        and attention_mask.dtype != torch.bool
+        and not torch.compiler.is_compiling()
+    ):
+        marked = attention_mask == 2
+        if marked.any():
+            is_global = marked if is_global is None else is_global | marked
     if is_global is not None and is_padding is not None:
         is_global = is_global & ~is_padding
     return Masks(is_padding, is_global)
@@ -101,7 +107,8 @@ def run_layers(
         if layerdrop and torch.rand(()) < layerdrop:
             attention = SelfAttention(states[-1], None, None)
         else:
-            attention = cast(SelfAttention, layer(states[-1], layout, output_attentions))
+            # Reentrant checkpointing makes a plain tuple of what the layer returns.
+            attention = SelfAttention(*layer(states[-1], layout, output_attentions))
         attentions.append(attention)
         states = [*states, attention.context] if output_hidden_states else [attention.context]
     if packing is not None:
@@ -120,7 +127,7 @@ def first_real(x: Tensor, is_padding: Tensor | None) -> Tensor:
     """[batch, length, hidden_size] -> [batch, hidden_size]: the first token that is not padding."""
     if is_padding is None:
         return x[:, 0]
-    first = is_padding.to(torch.uint8).argmin(1)
+    first = is_padding.to(device=x.device, dtype=torch.uint8).argmin(1)
     return x[torch.arange(x.shape[0], device=x.device), first]
 
 

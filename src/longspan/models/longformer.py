@@ -4,7 +4,6 @@ Parameters have the names of `transformers.LongformerModel`, so checkpoints go b
 ragged batch is one packed row: padding costs nothing, and comes out as 0.
 """
 
-import math
 from typing import Any, Self, cast
 
 import torch
@@ -19,6 +18,7 @@ from longspan.models.longformer_config import LongformerConfig
 from longspan.nn.dropout import Dropout
 from longspan.nn.layout import Layout
 from longspan.nn.longformer import LongformerSelfAttention, SelfAttention
+from longspan.nn.sinusoids import sinusoids
 
 
 class LongformerEmbeddings(nn.Module):
@@ -76,17 +76,9 @@ class LongformerEmbeddings(nn.Module):
         elif self.config.position_kind == "sinusoidal":
             x = x + sinusoids(position_ids, x.shape[-1]).to(x.dtype)
         if token_type_ids is None:
-            x = x + self.token_type_embeddings.weight[0]
-        else:
-            x = x + self.token_type_embeddings(token_type_ids)
+            token_type_ids = torch.zeros_like(position_ids)
+        x = x + self.token_type_embeddings(token_type_ids)
         return self.dropout(self.LayerNorm(x))
-
-
-def sinusoids(position_ids: Tensor, size: int) -> Tensor:
-    """[...] positions -> [..., size]: sines, then cosines, of geometrically falling frequencies."""
-    rate = torch.exp(torch.arange(0, size, 2, device=position_ids.device) * (-math.log(10000.0) / size))
-    angle = position_ids[..., None] * rate
-    return torch.cat([angle.sin(), angle.cos()], -1)[..., :size]
 
 
 class LongformerResidual(nn.Module):
@@ -138,12 +130,16 @@ class LongformerLayer(GradientCheckpointingLayer):
         self.attention = LongformerAttention(config, layer)
         self.intermediate = LongformerIntermediate(config)
         self.output = LongformerResidual(config, config.intermediate_size)
+        self.chunk_size_feed_forward = config.chunk_size_feed_forward
 
     def forward(self, x: Tensor, layout: Layout, return_probabilities: bool) -> SelfAttention:
         """[batch, length, hidden_size] -> the same, with the probabilities when asked for."""
         attention: SelfAttention = self.attention.self(x, layout, return_probabilities=return_probabilities)
         x = self.attention.output(attention.context, x)
-        return attention._replace(context=self.output(self.intermediate(x), x))
+        # A few tokens at a time, if the configuration says so: the wide half then needs less memory.
+        parts = [x] if not self.chunk_size_feed_forward else x.split(self.chunk_size_feed_forward, 1)
+        wide = [self.output(self.intermediate(part), part) for part in parts]
+        return attention._replace(context=wide[0] if len(wide) == 1 else torch.cat(wide, 1))
 
 
 class LongformerEncoder(nn.Module):
@@ -179,11 +175,19 @@ class LongformerPreTrainedModel(PreTrainedModel):
     _no_split_modules = ["LongformerLayer"]
     _keys_to_ignore_on_load_unexpected = [r"embeddings\.position_ids"]
 
+    def __init__(self, config: LongformerConfig) -> None:
+        # A configuration that transformers' Auto classes made is taken as well.
+        super().__init__(LongformerConfig.of(config))
+
     @classmethod
     def from_pretrained(cls, *args: Any, **kwargs: Any) -> Self:
         """As `transformers`' own; reads checkpoints of the original repository too."""
         kwargs.setdefault("key_mapping", {r"^roberta\.": "longformer."})
-        return super().from_pretrained(*args, **kwargs)
+        loaded: Any = super().from_pretrained(*args, **kwargs)
+        # transformers would turn the names back when it saves, into ones that only we read.
+        model: Any = loaded[0] if isinstance(loaded, tuple) else loaded
+        model._weight_conversions = None
+        return cast(Self, loaded)
 
 
 class LongformerModel(LongformerPreTrainedModel):
@@ -196,6 +200,7 @@ class LongformerModel(LongformerPreTrainedModel):
 
     def __init__(self, config: LongformerConfig, add_pooling_layer: bool = True) -> None:
         super().__init__(config)
+        config = self.config
         self.embeddings = LongformerEmbeddings(config)
         self.encoder = LongformerEncoder(config)
         self.pooler = LongformerPooler(config) if add_pooling_layer else None
@@ -245,9 +250,10 @@ class LongformerModel(LongformerPreTrainedModel):
         self.embeddings.check_positions(position_ids)
         if packing is not None:
             position_ids = packing.pack(position_ids.expand(packing.shape))
-            input_ids, inputs_embeds, token_type_ids = (
-                None if given is None else packing.pack(given)
-                for given in (input_ids, inputs_embeds, token_type_ids)
+            if token_type_ids is not None:
+                token_type_ids = packing.pack(token_type_ids.expand(packing.shape))
+            input_ids, inputs_embeds = (
+                None if given is None else packing.pack(given) for given in (input_ids, inputs_embeds)
             )
         encoded = run_layers(
             self.encoder.layer,

@@ -111,11 +111,14 @@ class LongformerConfig(StockLongformerConfig):
             fields = _from_original(fields)
         return {**fields, "model_type": cls.model_type}, rest
 
-    def copy_with(self, **changes: Any) -> Self:
-        """A configuration with some fields changed."""
-        fields = {**self.to_dict(), **changes}
+    @classmethod
+    def of(cls, config: StockLongformerConfig) -> Self:
+        """``config`` itself, or one of transformers as ours."""
+        if isinstance(config, cls):
+            return config
+        fields = config.to_dict()
         fields.pop("model_type")
-        return type(self)(**fields)
+        return cls(**fields)
 
 
 def _of_layer(name: str, value: object, layer: int, layers: int) -> Any:

@@ -78,6 +78,7 @@ class LongformerForMaskedLM(_WithHead):
 
     def __init__(self, config: LongformerConfig) -> None:
         super().__init__(config)
+        config = self.config
         self.longformer = LongformerModel(config, add_pooling_layer=False)
         self.lm_head = LongformerLMHead(config)
         self.post_init()
@@ -116,7 +117,11 @@ class LongformerForMaskedLM(_WithHead):
             output_hidden_states=output_hidden_states,
         )
         logits = self.lm_head(encoded.last_hidden_state)
-        loss = None if labels is None else F.cross_entropy(logits.flatten(0, 1), labels.flatten())
+        loss = (
+            None
+            if labels is None
+            else F.cross_entropy(logits.flatten(0, 1), labels.flatten().to(logits.device))
+        )
         return self.answer(LongformerMaskedLMOutput, encoded, return_dict, loss=loss, logits=logits)
 
 
@@ -139,6 +144,7 @@ class LongformerForSequenceClassification(_WithHead):
 
     def __init__(self, config: LongformerConfig) -> None:
         super().__init__(config)
+        config = self.config
         self.num_labels = config.num_labels
         self.longformer = LongformerModel(config, add_pooling_layer=False)
         self.classifier = LongformerClassificationHead(config)
@@ -175,7 +181,7 @@ class LongformerForSequenceClassification(_WithHead):
         )
         is_padding = None if attention_mask is None else attention_mask == 0
         logits = self.classifier(first_real(cast(Tensor, encoded.last_hidden_state), is_padding))
-        loss = None if labels is None else self._loss(logits, labels)
+        loss = None if labels is None else self._loss(logits, labels.to(logits.device))
         return self.answer(LongformerSequenceClassifierOutput, encoded, return_dict, loss=loss, logits=logits)
 
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
@@ -198,6 +204,7 @@ class LongformerForQuestionAnswering(_WithHead):
 
     def __init__(self, config: LongformerConfig) -> None:
         super().__init__(config)
+        config = self.config
         self.num_labels = config.num_labels
         self.longformer = LongformerModel(config, add_pooling_layer=False)
         self.qa_outputs = nn.Linear(config.hidden_size, cast(int, config.num_labels))
@@ -241,7 +248,9 @@ class LongformerForQuestionAnswering(_WithHead):
         if start_positions is not None and end_positions is not None:
             beyond = start_logits.shape[1]
             losses = [
-                F.cross_entropy(logits, places.flatten().clamp(0, beyond), ignore_index=beyond)
+                F.cross_entropy(
+                    logits, places.flatten().clamp(0, beyond).to(logits.device), ignore_index=beyond
+                )
                 for logits, places in ((start_logits, start_positions), (end_logits, end_positions))
             ]
             loss = (losses[0] + losses[1]) / 2
@@ -260,6 +269,7 @@ class LongformerForTokenClassification(_WithHead):
 
     def __init__(self, config: LongformerConfig) -> None:
         super().__init__(config)
+        config = self.config
         self.num_labels = config.num_labels
         self.longformer = LongformerModel(config, add_pooling_layer=False)
         self.dropout = Dropout(config.hidden_dropout_prob)
@@ -292,7 +302,11 @@ class LongformerForTokenClassification(_WithHead):
             output_hidden_states=output_hidden_states,
         )
         logits = self.classifier(self.dropout(encoded.last_hidden_state))
-        loss = None if labels is None else F.cross_entropy(logits.flatten(0, 1), labels.flatten())
+        loss = (
+            None
+            if labels is None
+            else F.cross_entropy(logits.flatten(0, 1), labels.flatten().to(logits.device))
+        )
         return self.answer(LongformerTokenClassifierOutput, encoded, return_dict, loss=loss, logits=logits)
 
 
@@ -301,6 +315,7 @@ class LongformerForMultipleChoice(_WithHead):
 
     def __init__(self, config: LongformerConfig) -> None:
         super().__init__(config)
+        config = self.config
         self.longformer = LongformerModel(config)
         self.dropout = Dropout(config.hidden_dropout_prob)
         self.classifier = nn.Linear(config.hidden_size, 1)
@@ -344,7 +359,7 @@ class LongformerForMultipleChoice(_WithHead):
             output_hidden_states=output_hidden_states,
         )
         logits = self.classifier(self.dropout(encoded.pooler_output)).view(-1, choices)
-        loss = None if labels is None else F.cross_entropy(logits, labels)
+        loss = None if labels is None else F.cross_entropy(logits, labels.to(logits.device))
         return self.answer(
             LongformerMultipleChoiceModelOutput, encoded, return_dict, loss=loss, logits=logits
         )

@@ -64,8 +64,7 @@ def attend_globally(
     assert positions is not None
     index = positions.clamp(min=0)[..., None].expand(-1, -1, x.shape[2])
     q = _split(projections.query(x.gather(1, index)), heads)
-    # Adapters and quantised layers are no plain projections: their weight is not all they do.
-    plain = type(projections.key) is nn.Linear and type(projections.value) is nn.Linear
+    plain = _is_plain(projections.key) and _is_plain(projections.value)
     if plain and (return_probabilities or _is_cheaper_absorbed(x, layout, heads)):
         with torch.autocast(x.device.type, enabled=False):
             parts = [_absorbed(part, projections, causal, dropout) for part in _parts(x, q, layout)]
@@ -94,6 +93,12 @@ def attend_globally(
 def _split(x: Tensor, heads: int) -> Tensor:
     """[batch, length, hidden_size] -> [batch, heads, length, head_dim]."""
     return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+def _is_plain(projection: nn.Linear) -> bool:
+    """Whether its weight is all that it does: no adapter, no quantisation, no hook that brings the weight."""
+    hooked = projection._forward_hooks or projection._forward_pre_hooks or "forward" in vars(projection)
+    return type(projection) is nn.Linear and type(projection.weight) is nn.Parameter and not hooked
 
 
 def _is_cheaper_absorbed(x: Tensor, layout: Layout, heads: int) -> bool:

@@ -1,6 +1,6 @@
 """Where padding, documents and global tokens are in a batch: worked out once, used by every layer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -23,6 +23,15 @@ class Layout:
     """[B, G] int64, rising, -1 where an example has fewer; given with ``is_global``."""
     document_starts: Tensor | None = None
     """[documents + 1] int64: the borders of documents that share the only row."""
+
+    def to(self, device: torch.device) -> "Layout":
+        """The layout on another device, where a layer of a model that is spread over several may be."""
+        return Layout(
+            **{
+                field.name: None if (value := getattr(self, field.name)) is None else value.to(device)
+                for field in fields(self)
+            }
+        )
 
 
 def lay_out(is_padding: Tensor | None, is_global: Tensor | None) -> Layout:
@@ -57,7 +66,7 @@ class Packing:
     def unpack(self, x: Tensor) -> Tensor:
         """[1, tokens, ...] -> [batch, length, ...], 0 where there is padding."""
         padded = x.new_zeros(self.shape[0] * self.shape[1], *x.shape[2:])
-        return padded.index_copy(0, self.token, x[0]).view(*self.shape, *x.shape[2:])
+        return padded.index_copy(0, self.token.to(x.device), x[0]).view(*self.shape, *x.shape[2:])
 
     def lay_out(self, is_global: Tensor | None) -> Layout:
         """The layout of the packed row.
@@ -76,14 +85,14 @@ class Packing:
 
 
 def pack_examples(is_padding: Tensor) -> Packing | None:
-    """How to pack a batch; None if nothing is padded, or if padding stands between real tokens.
+    """How to pack a batch; None if nothing or all is padded, or if padding stands between real tokens.
 
     Distances between tokens must stay what they are, so only padding at the ends can be left out.
 
     Args:
         is_padding: [batch, length] bool.
     """
-    if not is_padding.any():
+    if not is_padding.any() or is_padding.all():
         return None
     real = ~is_padding
     begins = real & torch.nn.functional.pad(is_padding, (1, 0), value=True)[:, :-1]

@@ -67,6 +67,7 @@ class LongformerSelfAttention(nn.Module):
             layout: of the batch.
             return_probabilities: also return who looked at whom; needs a padded layout.
         """
+        layout = layout.to(x.device)
         q, k, v = (self._split(project(x)) for project in (self.query, self.key, self.value))
         is_global, rows = layout.is_global, GlobalRows(x, None)
         if is_global is None and self._must_touch_everything():
