@@ -1,0 +1,81 @@
+"""`longspan data`: what a data set is like, before a model sees it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+from longspan.cli.errors import user_mistakes
+from longspan.data.formats import FormatName
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from longspan.data.statistics import Lengths
+
+app = App(name="data", help="Look at data sets.")
+
+
+@app.command
+def stats(
+    path: Path,
+    *,
+    format: FormatName,
+    tokenizer: Path | None = None,
+    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+) -> None:
+    """Show how long the examples of a data set are, as table 6 of the Longformer paper does.
+
+    An example's length is that of all its texts: a question counts with its documents.
+
+    Args:
+        path: a file, plain, .gz or .xz; for some formats, a folder or an archive.
+        format: how it is written; docs/data.md describes each.
+        tokenizer: a tokenizer.json, or a folder with one; without it, words are counted.
+        as_json: print one JSON object instead of a table.
+    """
+    import json
+    from collections import Counter
+    from dataclasses import asdict
+
+    from rich.console import Console
+
+    from longspan.data import formats, statistics
+
+    unit = "words" if tokenizer is None else "tokens"
+    dropped: Counter[str] = Counter()
+    with user_mistakes(), Console(stderr=True).status(f"reading {path}"):
+        if not path.exists():
+            raise ValueError(f"PATH is {path}, which does not exist; it must be a file or a folder")
+        count = statistics.words if tokenizer is None else statistics.tokens(tokenizer)
+        try:
+            lengths = statistics.measure(formats.read(path, format, dropped), count)
+        except OSError as error:
+            raise ValueError(f"{error.filename} cannot be read: {error.strerror}") from error
+    if as_json:
+        print(json.dumps({"unit": unit, **asdict(lengths), "dropped": dict(dropped)}))
+        return
+    console = Console(soft_wrap=True, highlight=False)
+    console.print(_table(lengths, unit))
+    for reason, number in dropped.items():
+        console.print(f"Left out: {number} {reason}", markup=False)
+
+
+def _table(lengths: "Lengths", unit: str) -> "Table":
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    cells = {
+        "examples": f"{lengths.examples:,}",
+        f"mean {unit}": f"{lengths.mean:,.0f}",
+        "median": f"{lengths.median:,.0f}",
+        "95 %": f"{lengths.percentile_95:,.0f}",
+        "maximum": f"{lengths.maximum:,}",
+        "over 512": f"{lengths.over_512:.1%}",
+        "over 4,096": f"{lengths.over_4096:.1%}",
+    }
+    for name in cells:
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_row(*cells.values())
+    return table

@@ -1,0 +1,135 @@
+"""What the readers give: one frozen class for each kind of task.
+
+Every example has an ``id``. Texts are as in the source: nothing is normalised, cut or tokenized here.
+Places in a text count characters, places in a document of words count words; ends are exclusive.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A text: of a corpus, or one that a question is asked about."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelledDocument:
+    """A text and its class."""
+
+    id: str
+    text: str
+    label: str
+
+
+class Span(NamedTuple):
+    """Where an answer is written: ``documents[document].text[start:end]``."""
+
+    document: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A question that parts of documents answer."""
+
+    id: str
+    question: str
+    documents: tuple[Document, ...]
+    answers: tuple[str, ...]
+    """All that count as right, as the annotators gave them; empty where nobody knows, or none exists."""
+    spans: tuple[Span, ...]
+    """Where the documents say an answer; may be empty though there are answers."""
+    is_impossible: bool
+    """Whether the documents are known not to answer it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateQuestion:
+    """A query with the answers to choose from, and the texts that decide."""
+
+    id: str
+    query: str
+    candidates: tuple[str, ...]
+    supports: tuple[str, ...]
+    answer: int | None
+    """The right one's place among the candidates; None where nobody knows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paragraph:
+    """Sentences under a title. Each brings the space before it, so that joined they are the text."""
+
+    title: str
+    sentences: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The sentences joined."""
+        return "".join(self.sentences)
+
+
+class SupportingFact(NamedTuple):
+    """A sentence that the answer follows from: ``paragraphs[paragraph].sentences[sentence]``."""
+
+    paragraph: int
+    sentence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MultiHopQuestion:
+    """A question whose answer follows from sentences of several paragraphs."""
+
+    id: str
+    question: str
+    paragraphs: tuple[Paragraph, ...]
+    supporting_facts: tuple[SupportingFact, ...]
+    answer: str | None
+    """Words of a paragraph, "yes" or "no"; None where nobody knows."""
+    type: str | None
+    """HotpotQA's "bridge" or "comparison"."""
+
+
+Mention: TypeAlias = tuple[int, int]
+"""The words from the first number to before the second, counted through the whole document."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoreferenceDocument:
+    """Words in sentences, and which of them mean the same."""
+
+    id: str
+    sentences: tuple[tuple[str, ...], ...]
+    clusters: tuple[tuple[Mention, ...], ...]
+    """The mentions of one entity each: in order of their places, as are the clusters."""
+    speakers: tuple[tuple[str, ...], ...] | None
+    """Who says each word, shaped as the sentences, "" for nobody; None where nothing says who."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All words, which is what the mentions count."""
+        return tuple(word for sentence in self.sentences for word in sentence)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaggedSentence:
+    """Words, and a tag for each."""
+
+    id: str
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+
+
+Example: TypeAlias = (
+    Document
+    | LabelledDocument
+    | Question
+    | CandidateQuestion
+    | MultiHopQuestion
+    | CoreferenceDocument
+    | TaggedSentence
+)

@@ -1,0 +1,83 @@
+"""The readers by the names that the command line knows them by.
+
+Those named after a task read our JSONL; those named after a data set read its official files.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from longspan.data import (
+    candidates,
+    classification,
+    coreference,
+    extractive_qa,
+    hotpotqa,
+    quac,
+    tagging,
+    texts,
+    triviaqa,
+)
+from longspan.data.examples import Example
+
+FormatName: TypeAlias = Literal[
+    "text",
+    "classification",
+    "qa",
+    "candidates",
+    "multihop",
+    "coreference",
+    "tagging",
+    "imdb",
+    "hyperpartisan",
+    "peerread",
+    "squad",
+    "triviaqa",
+    "quac",
+    "wikihop",
+    "hotpotqa",
+    "conll-2012",
+    "ontogum",
+    "conll-tags",
+    "wikitext",
+]
+
+_READERS: Mapping[FormatName, Callable[[Path], Iterator[Example]]] = {
+    "text": texts.read_texts,
+    "classification": classification.read_labelled,
+    "qa": extractive_qa.read_questions,
+    "candidates": candidates.read_candidates,
+    "multihop": hotpotqa.read_multihop,
+    "coreference": coreference.read_coreference,
+    "tagging": tagging.read_tagged,
+    "imdb": classification.read_imdb,
+    "hyperpartisan": classification.read_hyperpartisan,
+    "peerread": classification.read_peerread,
+    "squad": extractive_qa.read_squad,
+    "triviaqa": triviaqa.read_triviaqa,
+    "wikihop": candidates.read_wikihop,
+    "conll-tags": tagging.read_conll_tags,
+    "wikitext": texts.read_wikitext,
+}
+
+
+def read(path: Path, format: FormatName, dropped: Counter[str] | None = None) -> Iterator[Example]:
+    """The examples of a file, a folder or an archive.
+
+    Args:
+        path: where they are.
+        format: how they are written.
+        dropped: counts what is left out by rule, by reason; without it, that is logged.
+    """
+    match format:
+        case "quac":
+            return quac.read_quac(path, dropped=dropped)
+        case "hotpotqa":
+            return hotpotqa.read_hotpotqa(path, dropped=dropped)
+        case "conll-2012":
+            return coreference.read_conll_2012(path, dropped=dropped)
+        case "ontogum":
+            return coreference.read_ontogum(path, dropped=dropped)
+        case _:
+            return _READERS[format](path)

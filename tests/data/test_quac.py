@@ -1,0 +1,91 @@
+"""QuAC's numbered strings, and answers that were written one after the other."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longspan.data.examples import Span
+from longspan.data.quac import read_quac, taken_apart
+
+from .writing import write_jsonl
+
+PASSAGE = "In May she sang. Then she left (to Rome), and sang no more. CANNOTANSWER"
+RECORD = {
+    "passage": PASSAGE,
+    "question": "question1: What did she do?\n answer : ?\nquestion2: Why?\n answer : ?",
+    "answer": "possible answers for question1:\nshe sang. In May she sang. CANNOTANSWER\n"
+    "possible answers for question2:\nCANNOTANSWER",
+}
+
+
+def test_one_example_a_question(tmp_path: Path) -> None:
+    dropped: Counter[str] = Counter()
+    first, second = read_quac(write_jsonl(tmp_path / "quac.jsonl", RECORD), dropped=dropped)
+    assert (first.id, second.id) == ("1/1", "1/2")
+    assert (first.question, second.question) == ("What did she do?", "Why?")
+    assert first.documents[0].text == PASSAGE.removesuffix(" CANNOTANSWER")
+    assert first.answers == ("she sang.", "In May she sang.")
+    assert first.spans == (Span(0, 7, 16), Span(0, 0, 16))
+    assert not first.is_impossible
+    assert (second.answers, second.spans, second.is_impossible) == ((), (), True)
+    assert not dropped
+
+
+def test_half_of_the_annotators_make_a_question_impossible(tmp_path: Path) -> None:
+    said = {"answer": RECORD["answer"].replace("she sang. In", "In")}
+    question = next(read_quac(write_jsonl(tmp_path / "quac.jsonl", RECORD | said)))
+    assert question.is_impossible
+    assert question.answers == ()
+
+
+def test_an_answer_that_is_not_there_is_counted(tmp_path: Path) -> None:
+    said = {"answer": RECORD["answer"].replace("she sang.", "she danced.")}
+    dropped: Counter[str] = Counter()
+    left = list(read_quac(write_jsonl(tmp_path / "quac.jsonl", RECORD | said), dropped=dropped))
+    assert [question.id for question in left] == ["1/2"]
+    assert dropped == {"questions whose answers the passage does not have": 1}
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ["she left (to Rome), and sang"],
+        ["she sang.", "Then she left (to Rome),", "she sang."],
+        ["CANNOTANSWER", "In May she sang.", "CANNOTANSWER"],
+        # "Then" would go on from the first part too, but punctuation ends it better.
+        ["In May she sang.", "Then she sang no"][:1] + ["Then she left"],
+        ["she sang.", "she sang.", "she sang."],
+    ],
+)
+def test_parts_are_found_again(parts: list[str]) -> None:
+    joined = " ".join(parts)
+    found = taken_apart(joined, PASSAGE)
+    assert found is not None
+    assert " ".join(found) == joined
+    assert all(part in PASSAGE for part in found)
+    assert len(found) <= len(parts)
+
+
+def test_parts_end_at_punctuation_where_there_is_a_choice() -> None:
+    passage = "After a deal (Senior). Graham won. Graham came back after a deal."
+    joined = "After a deal (Senior). Graham came back"
+    assert taken_apart(joined, passage) == ["After a deal (Senior).", "Graham came back"]
+    assert taken_apart("won. Graham lost", passage) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"passage": "No end."}, "passage is 'No end.'; it must be a text that ends with CANNOTANSWER"),
+        ({"question": "What?"}, "question is 'What.'; it must be questions numbered from 1"),
+        ({"question": "question2: What?\n answer : ?"}, "numbered from 1"),
+        ({"question": RECORD["question"] + " and more"}, "numbered from 1, but from character"),
+        ({"answer": "possible answers for question1:\nshe sang."}, "answers to 2 questions"),
+        ({"answer": 7}, "answer is 7; it must be a string"),
+    ],
+)
+def test_refuses(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"line 2: .*{message}"):
+        list(read_quac(write_jsonl(tmp_path / "quac.jsonl", RECORD, RECORD | change)))

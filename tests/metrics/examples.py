@@ -1,0 +1,8 @@
+"""How the property tests of the scores run."""
+
+from hypothesis import settings
+
+
+def examples(count: int) -> settings:
+    """The same ``count`` examples in every run."""
+    return settings(max_examples=count, deadline=None, derandomize=True, database=None)
