@@ -1,5 +1,7 @@
 """The implementation in plain PyTorch, against the reference."""
 
+from typing import Any, cast
+
 import pytest
 import torch
 from hypothesis import given
@@ -194,6 +196,33 @@ def test_compile_without_graph_breaks(masks: bool) -> None:
     for a, b in zip(
         torch.autograd.grad(got, tensors, cotangent),
         torch.autograd.grad(wanted, tensors, cotangent),
+        strict=True,
+    ):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"is_global": torch.arange(37).expand(2, -1) % 9 == 4},
+        {"document_starts": torch.tensor([0, 10, 37])},
+        {"dropout": 0.1, "seed": 1},
+    ],
+    ids=["globals", "documents", "dropout"],
+)
+def test_one_graph_for_every_option(options: dict[str, Any]) -> None:
+    torch.compiler.reset()
+
+    def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return cast(Tensor, attend(q, k, v, Pattern(left=4, right=4), impl="blocked", **options))
+
+    compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
+    tensors = [torch.randn(2, 2, 37, 8, requires_grad=True) for _ in range(3)]
+    got, wanted = compiled(*tensors), call(*tensors)
+    torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-5)
+    for a, b in zip(
+        torch.autograd.grad(got.square().sum(), tensors),
+        torch.autograd.grad(wanted.square().sum(), tensors),
         strict=True,
     ):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
