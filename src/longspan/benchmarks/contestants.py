@@ -183,7 +183,11 @@ def _flex(work: Workload, inputs: Inputs) -> Call:
         return _seen(work, q_idx, kv_idx)
 
     block_mask = BlockMask.from_kv_blocks(
-        *_block_list(part), *_block_list(whole), BLOCK_SIZE=size, mask_mod=mask_mod
+        *_block_list(part),
+        *_block_list(whole),
+        BLOCK_SIZE=size,
+        mask_mod=mask_mod,
+        seq_lengths=(work.length, work.length),
     )
     # A dynamic recompile generates C++ that does not compile (torch 2.13).
     compiled: Any = torch.compile(flex_attention, dynamic=False)
