@@ -26,6 +26,20 @@ def global_positions(is_global: Tensor) -> Tensor:
     return first.masked_fill(first == length, -1)
 
 
+def rows_at(x: Tensor, positions: Tensor) -> Tensor:
+    """The rows of the queries at ``positions``, for `attend_global`.
+
+    Args:
+        x: [batch, heads, length, head_dim].
+        positions: [batch, most], as `global_positions` makes them.
+
+    Returns:
+        [batch, heads, most, head_dim]; any row where the position is -1.
+    """
+    index = positions.clamp(min=0)[:, None, :, None].expand(-1, x.shape[1], -1, x.shape[3])
+    return x.gather(2, index)
+
+
 def place_rows(out: Tensor, rows: Tensor, is_global: Tensor) -> Tensor:
     """``out`` with the rows of the global queries in their places.
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from longspan.attention.attend import Implementation, attend, attend_global
 from longspan.attention.pattern import Pattern
-from longspan.attention.positions import global_positions
+from longspan.attention.positions import global_positions, rows_at
 
 
 def longformer_core(
@@ -48,7 +48,7 @@ def longformer_core(
     if is_global is not None:
         positions = global_positions(is_global)
         rows = attend_global(
-            _rows_at(q, positions),
+            rows_at(q, positions),
             k,
             v,
             positions,
@@ -72,9 +72,3 @@ def longformer_core(
         impl=impl,
     )
     return cast(Tensor, out)
-
-
-def _rows_at(x: Tensor, positions: Tensor) -> Tensor:
-    """[batch, heads, globals, head_dim], any row where the position is -1."""
-    index = positions.clamp(min=0)[:, None, :, None].expand(-1, x.shape[1], -1, x.shape[3])
-    return x.gather(2, index)

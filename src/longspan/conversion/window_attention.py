@@ -21,7 +21,7 @@ from transformers.masking_utils import bidirectional_mask_function, causal_mask_
 
 from longspan.attention.attend import attend, attend_global
 from longspan.attention.pattern import Pattern
-from longspan.attention.positions import global_positions
+from longspan.attention.positions import global_positions, rows_at
 
 NAME = "longspan"
 """The name of the attention implementation."""
@@ -98,9 +98,8 @@ def attention(
     if global_attention_mask is not None and pattern.left is not None:
         is_global = _checked_globals(global_attention_mask, query, key)
         positions = global_positions(is_global)
-        index = positions.clamp(min=0)[:, None, :, None].expand(-1, query.shape[1], -1, query.shape[3])
         rows = attend_global(
-            query.gather(2, index),
+            rows_at(query, positions),
             key,
             value,
             positions,

@@ -63,7 +63,7 @@ def attend_globally(
     positions = layout.global_positions
     assert positions is not None
     index = positions.clamp(min=0)[..., None].expand(-1, -1, x.shape[2])
-    q = _split(projections.query(x.gather(1, index)), heads)
+    q = split_heads(projections.query(x.gather(1, index)), heads)
     plain = _is_plain(projections.key) and _is_plain(projections.value)
     if plain and (return_probabilities or _is_cheaper_absorbed(x, layout, heads)):
         with torch.autocast(x.device.type, enabled=False):
@@ -75,8 +75,8 @@ def attend_globally(
         Attention,
         attend_global(
             q,
-            _split(projections.key(x), heads),
-            _split(projections.value(x), heads),
+            split_heads(projections.key(x), heads),
+            split_heads(projections.value(x), heads),
             positions,
             causal=causal,
             is_padding=layout.is_padding,
@@ -90,7 +90,7 @@ def attend_globally(
     return GlobalRows(attention.out, attention.probabilities)
 
 
-def _split(x: Tensor, heads: int) -> Tensor:
+def split_heads(x: Tensor, heads: int) -> Tensor:
     """[batch, length, hidden_size] -> [batch, heads, length, head_dim]."""
     return x.unflatten(-1, (heads, -1)).transpose(1, 2)
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from longspan.attention.pattern import Pattern
+from longspan.attention.positions import rows_at
 from longspan.nn.layout import Layout
 
 
@@ -66,8 +67,7 @@ def _global_columns(q: Tensor, k: Tensor, lse: Tensor, scale: float, causal: boo
     """[batch, heads, length, globals]."""
     positions = layout.global_positions
     assert positions is not None
-    index = positions.clamp(min=0)[:, None, :, None].expand(-1, k.shape[1], -1, k.shape[3])
-    score = q.float() @ k.gather(2, index).float().transpose(2, 3) * scale
+    score = q.float() @ rows_at(k, positions).float().transpose(2, 3) * scale
     seen = (positions >= 0)[:, None]
     if causal:
         seen = seen & (positions[:, None] <= torch.arange(q.shape[2], device=q.device)[:, None])

@@ -1,6 +1,6 @@
 """Where padding, documents and global tokens are in a batch: worked out once, used by every layer."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -41,11 +41,22 @@ def lay_out(is_padding: Tensor | None, is_global: Tensor | None) -> Layout:
         is_padding: [batch, length] bool, or None for no padding.
         is_global: [batch, length] bool, or None for no global tokens.
     """
-    if is_global is None:
-        return Layout(is_padding=is_padding)
-    if is_padding is not None:
+    layout = Layout(is_padding=is_padding)
+    if is_global is not None and is_padding is not None:
         is_global = is_global & ~is_padding
-    return Layout(is_padding=is_padding, is_global=is_global, global_positions=global_positions(is_global))
+    return lay_out_globals(layout, is_global)
+
+
+def lay_out_globals(layout: Layout, is_global: Tensor | None) -> Layout:
+    """``layout`` with global tokens.
+
+    Args:
+        layout: without any.
+        is_global: [batch, length] bool of its rows, or None for none.
+    """
+    if is_global is None:
+        return layout
+    return replace(layout, is_global=is_global, global_positions=global_positions(is_global))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,14 +85,8 @@ class Packing:
         Args:
             is_global: [batch, length] bool of the padded batch, or None.
         """
-        if is_global is None:
-            return Layout(document_starts=self.document_starts)
-        packed = self.pack(is_global)
-        return Layout(
-            is_global=packed,
-            global_positions=global_positions(packed),
-            document_starts=self.document_starts,
-        )
+        layout = Layout(document_starts=self.document_starts)
+        return lay_out_globals(layout, None if is_global is None else self.pack(is_global))
 
 
 def pack_examples(is_padding: Tensor) -> Packing | None:

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from longspan.attention.attend import Attention, Implementation, attend
 from longspan.attention.pattern import Pattern
-from longspan.nn.global_rows import GlobalRows, Projections, attend_globally
+from longspan.nn.global_rows import Projections, attend_globally, split_heads
 from longspan.nn.inspection import window_probabilities
-from longspan.nn.layout import Layout
+from longspan.nn.layout import Layout, lay_out_globals
 
 
 class SelfAttention(NamedTuple):
@@ -68,25 +68,19 @@ class LongformerSelfAttention(nn.Module):
             return_probabilities: also return who looked at whom; needs a padded layout.
         """
         layout = layout.to(x.device)
-        q, k, v = (self._split(project(x)) for project in (self.query, self.key, self.value))
-        is_global, rows = layout.is_global, GlobalRows(x, None)
-        if is_global is None and self._must_touch_everything():
+        heads = len(self.patterns)
+        q, k, v = (split_heads(project(x), heads) for project in (self.query, self.key, self.value))
+        if layout.is_global is None and self._must_touch_everything():
             # DistributedDataParallel waits for a gradient of every parameter, in every step: no global
             # token gives them one, of zeros.
-            is_global = x.new_zeros(x.shape[:2], dtype=torch.bool)
-            none = torch.empty(x.shape[0], 0, dtype=torch.int64, device=x.device)
-            layout = Layout(
-                is_padding=layout.is_padding,
-                is_global=is_global,
-                global_positions=none,
-                document_starts=layout.document_starts,
-            )
-        if is_global is not None:
+            layout = lay_out_globals(layout, x.new_zeros(x.shape[:2], dtype=torch.bool))
+        rows = None
+        if layout.is_global is not None:
             rows = attend_globally(
                 x,
                 layout,
                 Projections(self.query_global, self.key_global, self.value_global),
-                len(self.patterns),
+                heads,
                 causal=self.patterns[0].is_causal,
                 dropout=self._rate,
                 impl=self.impl,
@@ -99,8 +93,8 @@ class LongformerSelfAttention(nn.Module):
                 k,
                 v,
                 self.patterns,
-                is_global=is_global,
-                global_rows=None if is_global is None else rows.rows,
+                is_global=layout.is_global,
+                global_rows=None if rows is None else rows.rows,
                 is_padding=layout.is_padding,
                 document_starts=layout.document_starts,
                 dropout=self._rate,
@@ -113,16 +107,12 @@ class LongformerSelfAttention(nn.Module):
             return SelfAttention(context, None, None)
         assert attention.lse is not None
         probabilities = window_probabilities(q, k, attention.lse, self.patterns, layout)
-        seen = None if rows.probabilities is None else rows.probabilities.transpose(2, 3)
-        return SelfAttention(context, probabilities, seen)
+        seen = None if rows is None else rows.probabilities
+        return SelfAttention(context, probabilities, None if seen is None else seen.transpose(2, 3))
 
     @property
     def _rate(self) -> float:
         return self.dropout if self.training else 0.0
-
-    def _split(self, x: Tensor) -> Tensor:
-        """[batch, length, hidden_size] -> [batch, heads, length, head_dim]."""
-        return x.unflatten(-1, (len(self.patterns), -1)).transpose(1, 2)
 
     def _must_touch_everything(self) -> bool:
         return (
