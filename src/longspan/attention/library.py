@@ -103,6 +103,11 @@ class Kernel:
         self.built = tuple(self._library.longspan_instruction_sets().decode().split())
         self.instruction_set: str = self._library.longspan_best_instruction_set().decode()
 
+    @property
+    def tiles_are_announced_only(self) -> bool:
+        """Whether this machine says that it has tile instructions (AMX), and has none that work."""
+        return bool(self._library.longspan_tiles_are_announced_only())
+
     def prefer_huge_pages(self, *results: Tensor) -> None:
         """A hint for the memory of large results, before it is touched."""
         for x in results:
@@ -139,6 +144,11 @@ def _find() -> Kernel | str:
 
 # Found once, at import: torch.compile does not trace through the loading of libraries.
 KERNEL = _find()
+
+# On such a machine every product of bf16 matrices would kill the process: oneDNN, which torch uses for
+# them, believes the announcement. The limit holds if it is set before the first product.
+if isinstance(KERNEL, Kernel) and KERNEL.tiles_are_announced_only:
+    os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 
 
 def kernel() -> Kernel:

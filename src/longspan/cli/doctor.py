@@ -21,7 +21,7 @@ def doctor() -> None:
     lines = [
         ("longspan", machine.version_of("longspan") or "not installed"),
         ("python", platform.python_version()),
-        ("torch", torch.__version__),
+        ("torch", f"{torch.__version__}{_tiles()}"),
         ("platform", platform.platform()),
         ("cpu", f"{machine.cpu_model()}, {_instruction_sets()}"),
         ("threads", str(torch.get_num_threads())),
@@ -41,6 +41,14 @@ def _instruction_sets() -> str:
     present = machine.instruction_sets()
     shown = [f"{name} {'yes' if name in present else 'no'}" for name in machine.INSTRUCTION_SETS]
     return ", ".join(shown)
+
+
+def _tiles() -> str:
+    from longspan.attention import library
+
+    if isinstance(library.KERNEL, library.Kernel) and library.KERNEL.tiles_are_announced_only:
+        return ", kept from AMX: this machine announces it without describing its tiles"
+    return ""
 
 
 def _native() -> str:

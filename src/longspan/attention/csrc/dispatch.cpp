@@ -3,6 +3,9 @@
 #ifdef __linux__
 #include <sys/mman.h>
 #endif
+#ifdef LONGSPAN_X86
+#include <cpuid.h>
+#endif
 
 #include "problem.h"
 
@@ -69,6 +72,20 @@ const char* longspan_best_instruction_set() {
   for (const Build& build : kBuilds)
     if (build.runs_here()) return build.name;
   return "portable";
+}
+
+// Whether the processor says that it has tile instructions (AMX) and then describes no tiles, as some
+// virtual machines do. Software that trusts the first half of that dies of an illegal instruction.
+int longspan_tiles_are_announced_only() {
+#ifdef LONGSPAN_X86
+  constexpr unsigned features = 7, tiles = 0x1d, has_tiles = 1u << 24;
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (!__get_cpuid_count(features, 0, &eax, &ebx, &ecx, &edx) || !(edx & has_tiles)) return 0;
+  const bool described = __get_cpuid_count(tiles, 0, &eax, &ebx, &ecx, &edx) && eax > 0;
+  return !described;
+#else
+  return 0;
+#endif
 }
 
 // Asks the system to back fresh memory with huge pages: a page fault for every 4 KiB of a result would
