@@ -1,0 +1,1 @@
+"""Tasks, one file each: how examples become inputs, head, loss, prediction, choice of scores."""

@@ -1,0 +1,166 @@
+"""The model under a task: loaded, lengthened if a recipe says so, with the head that the task needs."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from transformers import PreTrainedConfig, PreTrainedModel
+from transformers.utils import logging
+
+import longspan
+from longspan.conversion.lengthen import lengthen
+from longspan.conversion.position_tables import Method
+from longspan.models.longformer import LongformerPreTrainedModel
+from longspan.models.longformer_config import STOCK_MODEL_TYPE, LongformerConfig
+
+Head = Literal["MaskedLM", "SequenceClassification", "QuestionAnswering", "TokenClassification"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelSettings:
+    """Where a model comes from, and what is changed before it is trained."""
+
+    source: str
+    """A folder, or a name on the Hub."""
+    max_length: int | None = None
+    """Lengthen it to so many tokens first; None takes it as it is."""
+    window: int = 512
+    """Tokens that a token sees, both sides together, where it is lengthened."""
+    positions: Method = "copy"
+    """Where the embeddings of new positions come from, where it is lengthened."""
+    separate_global_projections: bool = True
+    """Whether global tokens keep projections of their own; False is the paper's ablation."""
+    dropout: float | None = None
+    """Of hidden states and attention; None leaves what the model has."""
+    gradient_checkpointing: bool = False
+    """Compute activations again in the backward pass, to save memory."""
+
+
+def load_model(settings: ModelSettings, head: Head | None, **config: Any) -> PreTrainedModel:
+    """A pretrained model of the class with ``head``, or the bare encoder without a pooler.
+
+    A head that the checkpoint lacks is drawn from torch's generator; anything else that it lacks is an
+    error.
+
+    Args:
+        settings: of the model.
+        head: as in the names of transformers' classes, ``RobertaFor<head>``; None for the encoder.
+        config: fields of the configuration to set, such as ``num_labels``.
+
+    Raises:
+        ValueError: the source cannot be loaded, lacks weights, or cannot be lengthened so.
+    """
+    if settings.dropout is not None:
+        config |= {"hidden_dropout_prob": settings.dropout, "attention_probs_dropout_prob": settings.dropout}
+    model = _pretrained(settings.source, head, config)
+    if settings.max_length is not None:
+        model = lengthen(model, settings.max_length, settings.window, positions=settings.positions)
+    if not settings.separate_global_projections:
+        share_global_projections(model)
+    if settings.gradient_checkpointing:
+        model.gradient_checkpointing_enable()
+    return model
+
+
+def share_global_projections(model: nn.Module) -> None:
+    """Lets global tokens use the projections of all others: one set of weights, trained as one."""
+    for module in model.modules():
+        if hasattr(module, "query_global"):
+            for name in ("query", "key", "value"):
+                setattr(module, f"{name}_global", getattr(module, name))
+
+
+def copy_global_projections(model: nn.Module) -> None:
+    """Copies the local projections over the global ones, which masked language modelling, without a
+    global token, does not train."""
+    for module in model.modules():
+        if hasattr(module, "query_global"):
+            for name in ("query", "key", "value"):
+                getattr(module, f"{name}_global").load_state_dict(getattr(module, name).state_dict())
+
+
+def call(model: nn.Module, batch: dict[str, Tensor]) -> Any:
+    """Runs a Hugging Face model, base or with a head, on the common fields of a batch."""
+    inputs = {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"]}
+    if isinstance(model, LongformerPreTrainedModel):
+        # Given even where no token is global: some heads would choose their own otherwise.
+        is_global = batch.get("is_global")
+        inputs["global_attention_mask"] = (
+            inputs["attention_mask"] * 0 if is_global is None else is_global.long()
+        )
+    return model(**inputs, return_dict=True)
+
+
+class EncoderWithHead(nn.Module):
+    """A pretrained encoder, and a head that transformers has no class for.
+
+    Args:
+        encoder: a base model.
+        head: called by the task on the hidden states.
+    """
+
+    def __init__(self, encoder: PreTrainedModel, head: nn.Module) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head = head
+
+    def forward(self, batch: dict[str, Tensor]) -> Any:
+        """``head(hidden, batch)``: hidden states [batch, length, hidden_size] and what came with them."""
+        return self.head(call(self.encoder, batch).last_hidden_state, batch)
+
+    def save(self, folder: Path) -> None:
+        """The encoder as transformers does it, the head beside it."""
+        save_pretrained(self.encoder, folder)
+        save_file(
+            {name: x.contiguous() for name, x in self.head.state_dict().items()}, folder / "head.safetensors"
+        )
+
+    def restore(self, folder: Path) -> None:
+        """Reads the head that `save` wrote; the encoder is loaded before."""
+        self.head.load_state_dict(load_file(folder / "head.safetensors"))
+
+
+def save_pretrained(model: PreTrainedModel, folder: Path) -> None:
+    """As transformers does it; shared global projections are written as the copies that others read."""
+    shared = {name: x.clone() for name, x in model.state_dict().items() if "_global." in name}
+    model.save_pretrained(folder, state_dict=model.state_dict() | shared)
+
+
+def head_parameters(model: nn.Module) -> set[str]:
+    """Names of the parameters that are not the pretrained encoder's."""
+    if isinstance(model, PreTrainedModel):
+        prefix = f"{model.base_model_prefix}."
+        return {name for name, _ in model.named_parameters() if not name.startswith(prefix)}
+    return {name for name, _ in model.named_parameters() if not name.startswith("encoder.")}
+
+
+def _pretrained(source: str, head: Head | None, config: dict[str, Any]) -> PreTrainedModel:
+    try:
+        fields, _ = PreTrainedConfig.get_config_dict(source)
+    except OSError as error:
+        raise ValueError(f"model.source is {source!r}: {' '.join(str(error).split())}") from error
+    ours = fields.get("model_type") in (STOCK_MODEL_TYPE, LongformerConfig.model_type)
+    suffix = "Model" if head is None else f"For{head}"
+    stock = f"Auto{suffix}" if head is None else f"AutoModel{suffix}"
+    kind: Any = getattr(longspan, f"Longformer{suffix}") if ours else getattr(transformers, stock)
+    if head is None:
+        config = config | {"add_pooling_layer": False}
+    logging.disable_progress_bar()
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()  # the new head is expected, what else is missing is checked below
+    try:
+        model, info = kind.from_pretrained(source, dtype=torch.float32, **config, output_loading_info=True)
+    except OSError as error:
+        raise ValueError(f"model.source is {source!r}: {' '.join(str(error).split())}") from error
+    finally:
+        logging.set_verbosity(verbosity)
+    base = "" if head is None else f"{model.base_model_prefix}."
+    missing = sorted(name for name in info["missing_keys"] if name.startswith(base))
+    if missing:
+        lacks = f"which lacks weights of {type(model).__name__}: {', '.join(missing[:4])}"
+        raise ValueError(f"model.source is {source!r}, {lacks}")
+    return cast(PreTrainedModel, model)

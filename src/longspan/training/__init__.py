@@ -1,0 +1,1 @@
+"""One loop that trains every task: recipes, batches, checkpoints, metrics, many processes."""
