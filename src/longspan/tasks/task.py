@@ -36,8 +36,8 @@ class Loss(NamedTuple):
 
     total: Tensor
     """[] fp32: the sum over all targets."""
-    count: Tensor
-    """[] : the number of targets, not differentiated; may be 0."""
+    targets: Tensor
+    """[] : how many there are; may be 0."""
     parts: Mapping[str, Tensor] = {}
     """Parts of ``total``, detached, for the log: where several losses are added up."""
 
