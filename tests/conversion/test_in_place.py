@@ -194,7 +194,8 @@ def test_saved_models_come_back(name: str, tmp_path: Path) -> None:
     model.save_pretrained(tmp_path)
     back = load_in_place(tmp_path).eval()
     assert type(back) is type(model)
-    assert back.config.longspan == {"window": WINDOW, "max_length": LONG}
+    old_length = None if name.startswith("t5") else OLD_LENGTH
+    assert back.config.longspan == {"window": WINDOW, "max_length": LONG, "source_length": old_length}
     assert torch.equal(answer(back, given), answer(model, given))
 
 

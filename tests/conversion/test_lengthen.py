@@ -263,14 +263,14 @@ def test_target_must_not_lose_anything(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not GRANITE.is_dir(), reason=f"the real weights are not in {GRANITE}")
 def test_granite_computes_what_it_did_and_reads_4000_tokens() -> None:
-    short = transformers.RobertaModel.from_pretrained(GRANITE, dtype=torch.float32, add_pooling_layer=False)
+    short = transformers.RobertaModel.from_pretrained(GRANITE, dtype=torch.float64, add_pooling_layer=False)
     check_sentence_encoder(short, GRANITE)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not MINILM.is_dir(), reason="LONGSPAN_MINILM names no folder with all-MiniLM-L6-v2")
 def test_minilm_computes_what_it_did_and_reads_4000_tokens() -> None:
-    check_sentence_encoder(transformers.BertModel.from_pretrained(MINILM, dtype=torch.float32), MINILM)
+    check_sentence_encoder(transformers.BertModel.from_pretrained(MINILM, dtype=torch.float64), MINILM)
 
 
 def check_sentence_encoder(short: PreTrainedModel, folder: Path) -> None:

@@ -62,7 +62,7 @@ def lengthen_in_place(
     if old_length is not None:
         _lengthen_positions(model, architecture, max_length - old_length, positions, seed)
     _look_through_window(model, architecture, sights)
-    model.config.longspan = {"window": window, "max_length": max_length}
+    model.config.longspan = {"window": window, "max_length": max_length, "source_length": old_length}
     return model
 
 

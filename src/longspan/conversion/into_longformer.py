@@ -138,6 +138,7 @@ def into_longformer(
         model = _empty(source, config)
     model.load_state_dict(weights, assign=True)
     model.tie_weights()
+    model.config.longspan = {"window": window, "max_length": max_length, "source_length": old_length}
     return model.train(source.training)
 
 

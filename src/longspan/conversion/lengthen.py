@@ -75,8 +75,7 @@ def lengthen(
         model = into_longformer(source, max_length=max_length, window=window, positions=positions, seed=seed)
     model.config.longspan = {
         **made_from,
-        "max_length": max_length,
-        "window": window,
+        **model.config.longspan,
         "positions": positions,
         "seed": seed,
         "version": longspan.__version__,
