@@ -132,6 +132,13 @@ class Task(ABC, Generic[ExampleT, OutputT]):
     def outputs(self, model: nn.Module, batch: Batch) -> list[OutputT]:
         """What `prediction` needs of each feature of the batch: small, on the CPU, picklable."""
 
+    def second_features(self, example: ExampleT, outputs: Sequence[OutputT]) -> Iterator[Feature]:
+        """What a second look at the example reads, after the outputs of the first; none by default.
+
+        Where there are some, `prediction` gets their outputs in place of the first ones.
+        """
+        return iter(())
+
     @abstractmethod
     def prediction(self, example: ExampleT, outputs: Sequence[OutputT]) -> dict[str, Any]:
         """What the model says about an example, as JSON with its "id".

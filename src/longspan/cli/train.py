@@ -1,0 +1,113 @@
+"""`longspan train`, `evaluate` and `predict`: recipes to models, models to scores and predictions."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from longspan.cli.errors import UsageError, user_mistakes
+from longspan.data.formats import FormatName
+
+
+def train(
+    recipe: Path,
+    *overrides: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    out: Path | None = None,
+    resume: Annotated[bool, Parameter(negative="")] = False,
+    resume_from: Path | None = None,
+    parallel: Literal["ddp", "fsdp"] = "ddp",
+) -> None:
+    """Train a model as a recipe says.
+
+    Under torchrun the same command trains on many processes and machines.
+
+    Args:
+        recipe: a YAML file; recipes/ has one for each experiment of the Longformer paper.
+        overrides: fields to change, as in --optimizer.lr 3e-5.
+        out: the folder of the run; by default runs/ and the recipe's name.
+        resume: go on from the newest checkpoint in the folder of the run, if there is one.
+        resume_from: go on from this checkpoint.
+        parallel: how processes share the work: copies of the model (ddp), or parts of it (fsdp).
+    """
+    from longspan.training.loop import train as run
+    from longspan.training.recipe import read_recipe
+
+    folder = out or Path("runs") / recipe.stem
+    with user_mistakes():
+        wanted = read_recipe(recipe, overrides)
+        try:
+            scores = run(wanted, folder, resume=resume_from or resume, parallel=parallel)
+        except (OSError, FloatingPointError) as error:
+            raise UsageError(str(error)) from error
+    for name, value in scores.items():
+        print(f"{name}  {value:.4f}")
+    print(f"The run is in {folder}.")
+
+
+def evaluate(
+    run: Path,
+    *,
+    data: str,
+    format: FormatName | None = None,
+    checkpoint: Literal["best", "last"] = "best",
+    out: Path | None = None,
+) -> None:
+    """Score a trained model on data with answers.
+
+    Args:
+        run: the folder of a run.
+        data: a path, or path#part.
+        format: of the data; by default that of the training data.
+        checkpoint: which of the run's models.
+        out: a file for the predictions, as JSONL.
+    """
+    from longspan.training.inference import Predictor, read_examples
+
+    with user_mistakes():
+        predictor = Predictor(run, checkpoint)
+        examples = read_examples(predictor, data, format)
+        predictions = predictor(examples)
+        scores = predictor.task.score(examples, predictions)
+    if out is not None:
+        _write(out, predictions)
+    for name, value in scores.items():
+        print(f"{name}  {value:.4f}")
+
+
+def predict(
+    run: Path,
+    *,
+    input: str,
+    out: Path | None = None,
+    format: FormatName | None = None,
+    checkpoint: Literal["best", "last"] = "best",
+) -> None:
+    """Let a trained model read new documents.
+
+    Args:
+        run: the folder of a run.
+        input: a file in the JSONL of the task (docs/data.md), without answers, or in another format.
+        out: a file for the predictions, as JSONL; by default they are printed.
+        format: of the input; by default the task's JSONL.
+        checkpoint: which of the run's models.
+    """
+    import json
+
+    from longspan.training.inference import Predictor, read_examples
+
+    with user_mistakes():
+        predictor = Predictor(run, checkpoint)
+        predictions = predictor(read_examples(predictor, input, format or predictor.task.formats[0]))
+    if out is None:
+        for one in predictions:
+            print(json.dumps(one, ensure_ascii=False))
+    else:
+        _write(out, predictions)
+
+
+def _write(out: Path, predictions: list[dict[str, object]]) -> None:
+    import json
+
+    from longspan.training.run_folder import write_whole
+
+    write_whole(out, "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in predictions))

@@ -1,0 +1,325 @@
+"""Questions that a span of a document answers (section 6.1 of the paper: TriviaQA; also SQuAD and QuAC).
+
+An input is the tokenizer's own pair of a question and a window of a document, ``<s> question </s></s>
+document </s>`` for RoBERTa. The question is global. Segment ids are not used, nor are earlier questions of
+a dialogue.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerBase
+
+from longspan.data.examples import Question
+from longspan.metrics.answers import SQUAD, TRIVIAQA, score_answers
+from longspan.tasks.models import ModelSettings, call, load_model, save_pretrained
+from longspan.tasks.spans import best_spans, or_loss
+from longspan.tasks.task import Batch, Feature, Loss, Task, TaskSettings, padded
+from longspan.tasks.windows import text_tokens, windows
+
+_RULES = {"squad": SQUAD, "triviaqa": TRIVIAQA}
+_NOWHERE = -1
+"""The document of a token that belongs to none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExtractiveQASettings(TaskSettings):
+    """What this task can be told."""
+
+    stride: int = 128
+    """Tokens that neighbouring windows of a document share."""
+    join_documents: bool = False
+    """Whether a question's documents are read as one long text, a separator between them, as the paper did
+    for TriviaQA. Otherwise each has its own windows."""
+    max_windows: int | None = None
+    """The most windows of a document (of all together, if joined); what follows is not read. 1 is the
+    paper's way with TriviaQA. None reads everything."""
+    max_question_tokens: int = 64
+    """Longer questions are cut."""
+    max_answer_tokens: int = 30
+    """Longer answers are not given; they are learned from all the same."""
+    answer_may_be_absent: bool = False
+    """Whether "no answer" is one (SQuAD 2.0, QuAC): windows without an answer teach it. Otherwise (SQuAD
+    1.1, TriviaQA) nothing is learned from them."""
+    no_answer_threshold: float = 0.0
+    """"No answer" is given where its score exceeds that of the best span by more than this."""
+    rules: Literal["squad", "triviaqa"] = "squad"
+    """Whose exact match and F1."""
+
+    def __post_init__(self) -> None:
+        # Not super(): a dataclass with slots is another class than the one that its methods know.
+        TaskSettings.__post_init__(self)
+        for name, least in (("stride", 0), ("max_question_tokens", 1), ("max_answer_tokens", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"task.{name} is {getattr(self, name)}; it must be at least {least}")
+        if self.max_windows is not None and self.max_windows < 1:
+            raise ValueError(f"task.max_windows is {self.max_windows}; it must be at least 1, or None")
+        if self.rules not in _RULES:
+            raise ValueError(f"task.rules is {self.rules!r}; it must be one of {', '.join(_RULES)}")
+
+
+class PairForm(NamedTuple):
+    """The special tokens around a pair of texts."""
+
+    before: list[int]
+    between: list[int]
+    after: list[int]
+
+    @classmethod
+    def of(cls, tokenizer: Any) -> "PairForm":
+        """Reads them off a pair that the tokenizer makes."""
+        pair = tokenizer("a", "a")
+        parts = [
+            (place, [token for token, _ in tokens])
+            for place, tokens in groupby(
+                zip(pair["input_ids"], pair.sequence_ids(0), strict=True), key=lambda item: item[1]
+            )
+        ]
+        if [place for place, _ in parts] != [None, 0, None, 1, None]:
+            raise ValueError(
+                "the tokenizer puts no special tokens before, between and after a pair of texts; "
+                "extractive question answering needs one that does, as RoBERTa's and BERT's do"
+            )
+        return cls(parts[0][1], parts[2][1], parts[4][1])
+
+    @property
+    def tokens(self) -> int:
+        """How many there are."""
+        return sum(map(len, self))
+
+
+class WindowAnswer(NamedTuple):
+    """What the model says about one window."""
+
+    no_answer: float
+    """The score of the first token as the answer."""
+    score: float
+    """That of the best span; -inf where the window has none."""
+    document: int
+    start: int
+    end: int
+    """The span's characters, the end exclusive."""
+
+
+class _Text(NamedTuple):
+    """Tokens to cut windows from: a document, or several joined. All arrays are [tokens]."""
+
+    ids: np.ndarray
+    document: np.ndarray
+    """Which document it belongs to, -1 for a separator."""
+    first: np.ndarray
+    """Its first character in that document."""
+    end: np.ndarray
+    """The character after its last."""
+    answers: list[tuple[int, int]]
+    """First and last tokens of the answers, both inclusive."""
+
+
+class ExtractiveQA(Task[Question, WindowAnswer]):
+    """The span of a document that answers a question, or none."""
+
+    Settings = ExtractiveQASettings
+    name = "qa"
+    formats = ("qa", "squad", "triviaqa", "quac")
+    best_score = "f1"
+
+    settings: ExtractiveQASettings
+
+    def __init__(self, settings: ExtractiveQASettings, tokenizer: PreTrainedTokenizerBase) -> None:
+        super().__init__(settings, tokenizer)
+        self.form = PairForm.of(tokenizer)
+        least = settings.max_question_tokens + self.form.tokens + settings.stride + 1
+        if settings.max_length < least:
+            rest = f"max_question_tokens {settings.max_question_tokens} and stride {settings.stride}"
+            raise ValueError(
+                f"task.max_length is {settings.max_length}; with {rest} it must be at least {least}"
+            )
+
+    def features(self, example: Question, *, training: bool) -> Iterator[Feature]:
+        """The windows of the documents; for training, those with something to learn."""
+        may_be_absent = self.settings.answer_may_be_absent
+        is_known = example.is_impossible or bool(example.answers) or bool(example.spans)
+        if training and not (is_known and (may_be_absent or example.spans)):
+            return
+        question = text_tokens(self.tokenizer, example.question).ids[: self.settings.max_question_tokens]
+        front = [*self.form.before, *question.tolist(), *self.form.between]
+        room = self.settings.max_length - len(front) - len(self.form.after)
+        for text in self._texts(example):
+            for window in windows(len(text.ids), room, self.settings.stride)[: self.settings.max_windows]:
+                inside = [
+                    (len(front) + first - window.start, len(front) + last - window.start)
+                    for first, last in text.answers
+                    if window.start <= first and last < window.stop
+                ]
+                if not inside and may_be_absent and is_known:
+                    inside = [(0, 0)]
+                if inside or not training:
+                    yield self._feature(front, text, window, inside)
+
+    def collate(self, features: Sequence[Feature], seeds: Sequence[int]) -> Batch:
+        """With "is_start", "is_end", "document", "first_character", "end_character", each [batch, length]."""
+        batch = super().collate(features, seeds)
+        for name in ("is_start", "is_end"):
+            batch[name] = padded([one[name] for one in features], False)
+        batch["document"] = padded([one["document"] for one in features], _NOWHERE)
+        for name in ("first_character", "end_character"):
+            batch[name] = padded([one[name] for one in features], 0)
+        return batch
+
+    def build(self, model: ModelSettings) -> nn.Module:
+        """The model with a linear layer for starts and ends."""
+        return load_model(model, "QuestionAnswering")
+
+    def save(self, model: nn.Module, folder: Path) -> None:
+        """As a Hugging Face model."""
+        save_pretrained(cast(Any, model), folder)
+
+    def load(self, folder: Path) -> nn.Module:
+        """Reads what `save` wrote."""
+        return load_model(ModelSettings(source=str(folder)), "QuestionAnswering")
+
+    def loss(self, model: nn.Module, batch: Batch) -> Loss:
+        """The OR-loss over all answers of a window; a target a window with any."""
+        said = call(model, batch)
+        allowed = batch["document"] != _NOWHERE
+        if self.settings.answer_may_be_absent:
+            allowed = allowed | _is_first(allowed)
+        losses = or_loss(said.start_logits, said.end_logits, batch["is_start"], batch["is_end"], allowed)
+        return Loss(losses.sum(), batch["is_start"].any(1).sum())
+
+    def outputs(self, model: nn.Module, batch: Batch) -> list[WindowAnswer]:
+        """The best span of each window, and the score of "no answer"."""
+        said = call(model, batch)
+        start, end = said.start_logits.float(), said.end_logits.float()
+        # An answer may contain white space, but neither begin nor end with it.
+        is_blank = batch["first_character"] == batch["end_character"]
+        ranked = best_spans(
+            start.masked_fill(is_blank, -torch.inf),
+            end.masked_fill(is_blank, -torch.inf),
+            batch["document"] != _NOWHERE,
+            self.settings.max_answer_tokens,
+            count=1,
+        )
+        found: list[WindowAnswer] = []
+        for row, (no_answer, spans) in enumerate(zip((start + end)[:, 0].tolist(), ranked, strict=True)):
+            if spans:
+                best = spans[0]
+                document = int(batch["document"][row, best.start])
+                first = int(batch["first_character"][row, best.start])
+                last = int(batch["end_character"][row, best.end])
+                found.append(WindowAnswer(no_answer, best.score, document, first, last))
+            else:
+                found.append(WindowAnswer(no_answer, -np.inf, _NOWHERE, 0, 0))
+        return found
+
+    def prediction(self, example: Question, outputs: Sequence[WindowAnswer]) -> dict[str, Any]:
+        """{"id", "answer", "document", "start", "end", "score"}, of the best window.
+
+        ``document[start:end]`` is the answer, the document a place in the list. Without an answer it is "",
+        and the three are None. "No answer" is as likely as the window that finds it least so.
+        """
+        best = max(outputs, key=lambda one: one.score)
+        no_answer = min(one.no_answer for one in outputs)
+        gap = no_answer - best.score
+        is_absent = self.settings.answer_may_be_absent and gap > self.settings.no_answer_threshold
+        if is_absent or best.document == _NOWHERE:
+            nowhere = dict.fromkeys(("document", "start", "end"))
+            return {"id": example.id, "answer": "", **nowhere, "score": no_answer}
+        return {
+            "id": example.id,
+            "answer": example.documents[best.document].text[best.start : best.end],
+            "document": best.document,
+            "start": best.start,
+            "end": best.end,
+            "score": best.score,
+        }
+
+    def score(
+        self, examples: Sequence[Question], predictions: Sequence[Mapping[str, Any]]
+    ) -> dict[str, float]:
+        """Exact match and F1 of words, by the data set's rules."""
+        for example in examples:
+            if not example.answers and not example.is_impossible:
+                raise ValueError(
+                    f"{example.id}: answers is empty and is_impossible is false; "
+                    "a question can be scored where its answers are known"
+                )
+        # By place, not by id: published data sets may ask one question twice.
+        scores = score_answers(
+            {str(at): one["answer"] for at, one in enumerate(predictions)},
+            {str(at): example.answers for at, example in enumerate(examples)},
+            _RULES[self.settings.rules],
+        )
+        return {"exact_match": scores.exact_match, "f1": scores.f1}
+
+    def _texts(self, example: Question) -> list[_Text]:
+        """What windows are cut from: at least one, be it empty."""
+        texts: list[_Text] = []
+        for at, document in enumerate(example.documents):
+            tokens = text_tokens(self.tokenizer, document.text)
+            spans = [tokens.span(one.start, one.end) for one in example.spans if one.document == at]
+            owner = np.full(len(tokens.ids), at, dtype=np.int32)
+            answers = sorted({span for span in spans if span is not None})
+            texts.append(_Text(tokens.ids, owner, tokens.starts, tokens.ends, answers))
+        if self.settings.join_documents or not texts:
+            return [_joined(texts, self.form.between[-1])]
+        return texts
+
+    def _feature(
+        self, front: list[int], text: _Text, window: range, answers: list[tuple[int, int]]
+    ) -> Feature:
+        """One input.
+
+        Args:
+            front: tokens up to the document.
+            text: where the window is cut from.
+            window: its tokens there.
+            answers: first and last tokens of the right answers, counted from the input's first token.
+        """
+        after = self.form.after
+        part = slice(window.start, window.stop)
+        size = (len(front), len(after))
+        ids = np.concatenate([front, text.ids[part], after]).astype(np.int32)
+        is_global = np.zeros(len(ids), dtype=bool)
+        is_global[: len(front) - len(self.form.between)] = self.settings.global_tokens
+        is_start, is_end = np.zeros((2, len(ids)), dtype=bool)
+        is_start[[first for first, _ in answers]] = True
+        is_end[[last for _, last in answers]] = True
+        return {
+            "input_ids": ids,
+            "is_global": is_global,
+            "is_start": is_start,
+            "is_end": is_end,
+            "document": np.pad(text.document[part], size, constant_values=_NOWHERE),
+            "first_character": np.pad(text.first[part], size),
+            "end_character": np.pad(text.end[part], size),
+        }
+
+
+def _joined(texts: Sequence[_Text], separator: int) -> _Text:
+    """The texts one after another, with a separator between each and the next."""
+    parts: list[_Text] = []
+    answers: list[tuple[int, int]] = []
+    nothing = np.zeros(1, dtype=np.int32)
+    at = 0
+    for text in texts:
+        if parts:
+            parts.append(_Text(nothing + separator, nothing + _NOWHERE, nothing, nothing, []))
+            at += 1
+        parts.append(text)
+        answers += [(first + at, last + at) for first, last in text.answers]
+        at += len(text.ids)
+    empty = np.zeros(0, dtype=np.int32)
+    ids, document, first, end = (np.concatenate([empty, *(part[n] for part in parts)]) for n in range(4))
+    return _Text(ids, document, first, end, answers)
+
+
+def _is_first(like: Tensor) -> Tensor:
+    """[length] bool: True for the first token alone."""
+    return torch.arange(like.shape[1], device=like.device) == 0

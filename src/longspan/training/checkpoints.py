@@ -1,0 +1,156 @@
+"""Checkpoints: all that a run needs to go on as if nothing had happened.
+
+A checkpoint is a folder ``step-00000100``, written beside its place and renamed when it is complete. It holds
+weights and the optimizer's state in torch's distributed format, in which any number of processes reads what
+any other number wrote, and a list of its files with their checksums. Random numbers need no state: every step
+draws from a seed made of the run's seed and the step's number.
+"""
+
+import json
+import shutil
+import warnings
+import zlib
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
+
+from longspan.training.processes import Processes
+
+_FILES = "files.json"
+_PROGRESS = "progress.json"
+
+
+class Checkpoints:
+    """The checkpoints of a run.
+
+    Args:
+        folder: that holds them.
+        keep: how many of the newest to keep.
+        processes: that write together.
+    """
+
+    def __init__(self, folder: Path, *, keep: int, processes: Processes) -> None:
+        self._folder, self._keep, self._processes = folder, keep, processes
+        if processes.is_main:
+            folder.mkdir(parents=True, exist_ok=True)
+            for left_over in folder.glob(".step-*"):  # of a run that was killed while it wrote
+                shutil.rmtree(left_over)
+        processes.wait()
+
+    def complete(self) -> list[Path]:
+        """Those that were written to the end, oldest first."""
+        return sorted(self._folder.glob("step-*"))
+
+    def save(
+        self, step: int, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Mapping[str, Any]
+    ) -> Path:
+        """Writes a checkpoint, then removes the oldest ones.
+
+        Raises:
+            OSError: it cannot be written; those before it stay.
+        """
+        final = self._folder / f"step-{step:08d}"
+        new = self._folder / f".{final.name}"
+        failed = ""
+        try:
+            if self._processes.is_main:
+                new.mkdir()
+            self._processes.wait()
+            with _alone_without_warning():
+                save(_state(model, optimizer), checkpoint_id=new, no_dist=not self._processes.together)
+            if self._processes.is_main:
+                (new / _PROGRESS).write_text(json.dumps(progress))
+                sums = {file.name: _checksum(file) for file in sorted(new.iterdir())}
+                (new / _FILES).write_text(json.dumps(sums))
+        except (OSError, RuntimeError, CheckpointException) as error:
+            failed = " ".join(str(error).split())
+        if any(self._processes.gather(failed)):
+            if self._processes.is_main:
+                shutil.rmtree(new, ignore_errors=True)
+            kept = self.complete()
+            stays = f"{kept[-1].name} stays usable" if kept else "there is none before it"
+            raise OSError(f"the checkpoint {final} cannot be written: {failed}; {stays}")
+        if self._processes.is_main:
+            if final.exists():
+                shutil.rmtree(final)
+            new.rename(final)
+            for old in self.complete()[: -self._keep]:
+                shutil.rmtree(old)
+        self._processes.wait()
+        return final
+
+    def load(self, path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+        """Brings model and optimizer to where they were.
+
+        Returns:
+            The progress that was saved.
+
+        Raises:
+            ValueError: the checkpoint is broken; the message names one that may not be.
+        """
+        fault = _fault(path)
+        if fault:
+            before = [str(one) for one in self.complete() if one.name < path.name and not _fault(one)]
+            advice = f"; go on from the one before: --resume-from {before[-1]}" if before else ""
+            raise ValueError(f"the checkpoint {path} is broken: {fault}{advice}")
+        _make_state(optimizer)
+        with _alone_without_warning():
+            load(_state(model, optimizer), checkpoint_id=path, no_dist=not self._processes.together)
+        return json.loads((path / _PROGRESS).read_text())
+
+
+@contextmanager
+def _alone_without_warning() -> Generator[None]:
+    """torch warns of a process without others even where it is told that there are none."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="torch.distributed is disabled")
+        yield
+
+
+def _state(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """References to all tensors of a run, by name; loading writes into them."""
+    names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
+    moments: dict[str, dict[str, Tensor]] = {
+        names[parameter]: dict(state) for parameter, state in optimizer.state.items()
+    }
+    return {"model": model.state_dict(), "optimizer": moments}
+
+
+def _make_state(optimizer: torch.optim.Optimizer) -> None:
+    """The state of an AdamW that has not made a step, so that there is something to load into."""
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            optimizer.state[parameter] = {
+                "step": torch.tensor(0.0),
+                "exp_avg": torch.zeros_like(parameter),
+                "exp_avg_sq": torch.zeros_like(parameter),
+            }
+
+
+def _fault(path: Path) -> str | None:
+    """What is wrong with a checkpoint, or None."""
+    try:
+        sums = json.loads((path / _FILES).read_text())
+        for name, expected in sums.items():
+            if _checksum(path / name) != expected:
+                return f"{name} has other contents than were written"
+    except FileNotFoundError as error:
+        return f"{Path(error.filename).name} is missing"
+    except (ValueError, OSError) as error:
+        return f"it cannot be read: {error}"
+    return None
+
+
+def _checksum(file: Path) -> int:
+    checksum = 0
+    with file.open("rb") as stream:
+        while block := stream.read(2**22):
+            checksum = zlib.crc32(block, checksum)
+    return checksum

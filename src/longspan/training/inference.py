@@ -1,0 +1,78 @@
+"""A trained model read back from its run, to predict."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from longspan.conversion.loading import load_tokenizer
+from longspan.data.formats import FormatName
+from longspan.data.parts import read_part
+from longspan.tasks.registry import TASKS
+from longspan.tasks.task import Task
+from longspan.training.evaluation import FeatureList, predict
+from longspan.training.processes import Processes
+from longspan.training.run_folder import RunFolder
+from longspan.training.task_module import TaskModule
+
+
+class Predictor:
+    """A model that reads examples of its task.
+
+    Args:
+        run: the folder of a run.
+        checkpoint: which of its models.
+
+    Raises:
+        ValueError: there is no run, or no such model.
+    """
+
+    def __init__(self, run: Path, checkpoint: Literal["best", "last"] = "best") -> None:
+        folder = RunFolder(run)
+        self.recipe = folder.recipe()
+        model = getattr(folder, checkpoint)
+        if not model.exists():
+            raise ValueError(
+                f"{run} has no model {checkpoint!r}; it must be best or last, and be trained first"
+            )
+        self._processes = Processes()
+        tokenizer: Any = load_tokenizer(model)
+        self.task: Task[Any, Any] = TASKS[self.recipe.task](self.recipe.settings, tokenizer)
+        self._module = TaskModule(self.task, self.task.load(model).to(self._processes.device))
+
+    def __call__(self, examples: list[Any]) -> list[dict[str, Any]]:
+        """A prediction for each example."""
+        features = FeatureList(
+            (number, feature)
+            for number, example in enumerate(examples)
+            for feature in self.task.features(example, training=False)
+        )
+        bf16 = self.recipe.run.precision == "bf16"
+        return predict(
+            self.task,
+            self._module,
+            examples,
+            features,
+            processes=self._processes,
+            tokens=self.recipe.batch.micro_tokens or self.recipe.batch.tokens,
+            precision=lambda: torch.autocast(self._processes.device.type, torch.bfloat16, enabled=bf16),
+        )
+
+
+def read_examples(predictor: Predictor, where: str, format: FormatName | None) -> list[Any]:
+    """Examples for a predictor.
+
+    Args:
+        predictor: that will read them.
+        where: a path, or ``path#part``.
+        format: of the data; that of the training data if None.
+
+    Raises:
+        ValueError: the task does not read this format, or the data are wrong.
+    """
+    chosen = format or predictor.recipe.data.format
+    if chosen not in predictor.task.formats:
+        raise ValueError(
+            f"format is {chosen!r}; the task {predictor.task.name} reads {', '.join(predictor.task.formats)}"
+        )
+    return list(read_part(where, chosen, seed=predictor.recipe.data.split_seed))

@@ -1,0 +1,378 @@
+"""The training loop, one for every task and for any number of processes.
+
+A run reads a recipe, tokenises its data in the background, builds the model and then, step by step: computes
+the losses of a batch in pieces, divides the gradient by the true number of targets over all pieces and
+processes, clips, moves the weights, logs, scores, saves. Each step draws its random numbers from the run's
+seed and its own number, so that a run that was cut off goes on to the same bits.
+"""
+
+import copy
+import json
+import math
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+from torch.nn.parallel import DistributedDataParallel
+
+from longspan.conversion.loading import load_tokenizer
+from longspan.tasks.models import head_parameters
+from longspan.tasks.registry import TASKS
+from longspan.tasks.task import Loss, Task
+from longspan.tasks.trainable import train_only
+from longspan.training.batches import feature_seed, plan_epoch, share_of
+from longspan.training.checkpoints import Checkpoints
+from longspan.training.evaluation import predict
+from longspan.training.feature_store import FeatureStore
+from longspan.training.metrics_log import MetricsLog
+from longspan.training.optimizer import make_optimizer
+from longspan.training.processes import Parallel, Processes
+from longspan.training.recipe import Recipe
+from longspan.training.report import Report
+from longspan.training.run_folder import RunFolder, write_whole
+from longspan.training.schedules import factor
+from longspan.training.task_module import TaskModule
+from longspan.training.tokenising import Source, Tokenising
+
+
+def train(
+    recipe: Recipe, out: Path, *, resume: bool | Path = False, parallel: Parallel = "ddp"
+) -> dict[str, float]:
+    """Trains a model and writes it, with all that tells how it was made, into ``out``.
+
+    Args:
+        recipe: what to do.
+        out: the run's folder.
+        resume: go on from the newest checkpoint in ``out``, or from the one at a path. Where there is none
+            yet, begin.
+        parallel: how several processes, started by torchrun, share the work.
+
+    Returns:
+        The last scores on the dev data, or of the best checkpoint on the test data; empty without both.
+
+    Raises:
+        ValueError: the recipe, the data or a checkpoint is wrong.
+        FloatingPointError: the loss is not a number; the inputs of that step are saved.
+        OSError: a file cannot be written; the checkpoints before stay usable.
+    """
+    with ExitStack() as stack:
+        processes = Processes(parallel)
+        stack.callback(processes.close)
+        run = Run(recipe, RunFolder(out), processes, resume)
+        stack.callback(run.close)
+        return run.train()
+
+
+class Run:
+    """A run in progress.
+
+    Args:
+        recipe: what to do.
+        folder: where to write.
+        processes: that work on it.
+        resume: see `train`.
+    """
+
+    def __init__(self, recipe: Recipe, folder: RunFolder, processes: Processes, resume: bool | Path) -> None:
+        self.folder, self.processes = folder, processes
+        self.report = Report(is_main=processes.is_main)
+        if not resume:
+            folder.check_new()
+        processes.wait()
+        task_class = TASKS[recipe.task]
+        self.recipe = recipe
+        examples = self._source("train").examples()
+        self.recipe = replace(recipe, settings=task_class.resolved(recipe.settings, examples))
+        tokenizer = load_tokenizer(recipe.model.source)
+        if tokenizer is None:
+            raise ValueError(f"model.source is {recipe.model.source!r}, which has no tokenizer")
+        self.task: Task[Any, Any] = task_class(self.recipe.settings, tokenizer)
+        if processes.is_main:
+            folder.begin(self.recipe)
+            self.task.tokenizer.save_pretrained(folder.tokenizer)
+        processes.wait()
+        cache = Path(recipe.data.cache) if recipe.data.cache else folder.path / "features"
+        # One process tokenises; the others find the stores when it says that they are there.
+        self.data = {
+            part: Tokenising(self._source(part), self.task, cache, works=processes.is_main)
+            for part in ("train", "dev", "test")
+            if getattr(recipe.data, part)
+        }
+        self._build()
+        self.features = self._store("train")
+        self.lengths = self.features.lengths
+        self.total_steps = self._count_steps()
+        self.step, self.epoch, self.step_in_epoch = 0, 0, 0
+        self.seconds, self.best = 0.0, math.nan
+        self.checkpoints = Checkpoints(
+            folder.checkpoints, keep=recipe.run.keep_checkpoints, processes=processes
+        )
+        if resume:
+            self._resume(resume)
+        self.log = MetricsLog(folder.path, resume_step=self.step) if processes.is_main else None
+
+    def train(self) -> dict[str, float]:
+        """Runs to the end of the recipe."""
+        run = self.recipe.run
+        self.report.say(
+            f"{self.recipe.task}: {len(self.features):,} inputs, {int(self.lengths.sum()):,} tokens, "
+            f"{self.total_steps:,} steps"
+        )
+        begun = time.monotonic() - self.seconds
+        scores: dict[str, float] = {}
+        with self.report.shown(self.step, self.total_steps):
+            for indices in self._steps():
+                step_begun = time.monotonic()
+                values = self._train_step(indices)
+                self.step += 1
+                self.seconds = time.monotonic() - begun
+                tokens = int(self.lengths[indices].sum())
+                speed = tokens / (time.monotonic() - step_begun)
+                self.report.step(self.step, values["loss"], speed)
+                if self.step % run.log_every == 0 or self.step == self.total_steps:
+                    self._log("train", values | {"tokens_per_second": speed, "tokens": tokens})
+                out_of_time = run.minutes is not None and self.seconds > 60 * run.minutes
+                is_last = self.step == self.total_steps or any(self.processes.gather(out_of_time))
+                if self._is_due(is_last):
+                    scores = self._evaluate()
+                if self.step % run.checkpoint_every == 0 or is_last:
+                    self._checkpoint()
+                if is_last:
+                    break
+        return self._finish(scores)
+
+    def _train_step(self, indices: list[int]) -> dict[str, float]:
+        """One step: the gradient of the mean loss over all targets of all pieces and processes."""
+        recipe, processes = self.recipe, self.processes
+        self.module.train()
+        self.optimizer.zero_grad(set_to_none=True)
+        pieces = share_of(
+            indices,
+            self.lengths,
+            rank=processes.rank,
+            processes=processes.count,
+            micro_tokens=recipe.batch.micro_tokens or recipe.batch.tokens,
+        )
+        sums: dict[str, Tensor] = {}
+        for number, piece in enumerate(pieces):
+            torch.manual_seed(_seed(recipe.run.seed, self.step, number, processes.rank))
+            seeds = [feature_seed(recipe.run.seed, self.epoch, at) for at in piece.indices]
+            batch = self.task.collate([self.features[at] for at in piece.indices], seeds)
+            batch = {name: x.to(processes.device) for name, x in batch.items()}
+            with self._in_step(is_last=number == len(pieces) - 1):
+                with self._precision():
+                    loss = cast(Loss, self.module(batch))
+                (loss.total if piece.counts else loss.total * 0).backward()
+            if piece.counts:
+                found = {"loss": loss.total.detach(), "targets": loss.targets, **loss.parts}
+                for name, x in found.items():
+                    sums[name] = sums.get(name, 0) + x.double()
+        totals = self._summed(sums)
+        targets = max(totals.pop("targets"), 1.0)
+        values = {name: total / targets for name, total in totals.items()}
+        if not math.isfinite(values["loss"]):
+            self._stop_at_nan(indices, values)
+        for parameter in self.model.parameters():
+            if parameter.grad is not None:  # processes average; the mean is over targets, not processes
+                parameter.grad.mul_(processes.count / targets)
+        if recipe.optimizer.clip is not None:
+            norm = nn.utils.clip_grad_norm_(self.model.parameters(), recipe.optimizer.clip)
+            values["gradient_norm"] = float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)  # pyright: ignore
+        scale = factor(recipe.schedule, self.step, self.total_steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["base_lr"] * scale
+        self.optimizer.step()
+        return values | {"lr": recipe.optimizer.lr * scale}
+
+    def _summed(self, sums: dict[str, Tensor]) -> dict[str, float]:
+        """Summed over the processes; one that computed nothing that counts knows no names."""
+        names = max(self.processes.gather(sorted(sums)), key=len)
+        values = torch.stack([sums.get(name, torch.zeros((), dtype=torch.double)).cpu() for name in names])
+        return dict(zip(names, self.processes.sum(values).tolist(), strict=True))
+
+    def _evaluate(self) -> dict[str, float]:
+        """Scores the dev data; the best model so far is written."""
+        if "dev" not in self.data:
+            return {}
+        scores = self._score("dev")
+        self.report.scores(self.step, scores)
+        self._log("dev", scores)
+        score = scores[self.task.best_score]
+        better = score > self.best if self.task.higher_is_better else score < self.best
+        if better or math.isnan(self.best):
+            self.best = score
+            self._save_model(self.folder.best, scores)
+        return scores
+
+    def _score(self, part: str) -> dict[str, float]:
+        examples = list(self._source(part).examples())
+        predictions = predict(
+            self.task,
+            self.module,
+            examples,
+            self._store(part),
+            processes=self.processes,
+            tokens=self.recipe.batch.micro_tokens or self.recipe.batch.tokens,
+            precision=self._precision,
+        )
+        return self.task.score(examples, predictions)
+
+    def _finish(self, scores: dict[str, float]) -> dict[str, float]:
+        self._save_model(self.folder.last, scores)
+        if "test" in self.data:
+            if self.folder.best.exists():
+                self.model.load_state_dict(self.task.load(self.folder.best).state_dict())
+            scores = self._score("test")
+            self.report.scores(self.step, {f"test {name}": value for name, value in scores.items()})
+            self._log("test", scores)
+        if self.processes.is_main:
+            best = None if math.isnan(self.best) else self.best
+            self.folder.finish({"step": self.step, "seconds": self.seconds, "best": best, "scores": scores})
+        return scores
+
+    def close(self) -> None:
+        """Closes its files."""
+        if self.log:
+            self.log.close()
+
+    def _steps(self) -> Iterator[list[int]]:
+        """What is left of the run, from where it stands."""
+        while self.step < self.total_steps:
+            plan = self._plan(self.epoch)
+            while self.step_in_epoch < len(plan) and self.step < self.total_steps:
+                at = self.step_in_epoch
+                self.step_in_epoch += 1  # a checkpoint after the step begins with the next one
+                yield plan[at]
+            self.epoch, self.step_in_epoch = self.epoch + 1, 0
+
+    def _plan(self, epoch: int) -> list[list[int]]:
+        batch = self.recipe.batch
+        return plan_epoch(
+            self.lengths, tokens=batch.tokens, examples=batch.examples, seed=self.recipe.run.seed, epoch=epoch
+        )
+
+    def _count_steps(self) -> int:
+        run = self.recipe.run
+        if run.steps is not None:
+            return run.steps
+        epochs = cast(float, run.epochs)
+        whole = sum(len(self._plan(epoch)) for epoch in range(int(epochs)))
+        rest = epochs - int(epochs)
+        return max(1, whole + (math.ceil(rest * len(self._plan(int(epochs)))) if rest else 0))
+
+    def _is_due(self, is_last: bool) -> bool:
+        every = self.recipe.run.evaluate_every
+        if is_last:
+            return True
+        return self.step % every == 0 if every else self.step_in_epoch == len(self._plan(self.epoch))
+
+    def _build(self) -> None:
+        """The model on its device, wrapped for the processes, and its optimizer."""
+        recipe, processes = self.recipe, self.processes
+        torch.manual_seed(recipe.run.seed)
+        self.model = self.task.build(recipe.model)
+        no_decay = train_only(self.model, recipe.optimizer.train_only)
+        heads = head_parameters(self.model)
+        # Shared-out weights cannot be saved as they are; a whole model takes them in.
+        self._whole = copy.deepcopy(self.model) if processes.parallel == "fsdp" else None
+        self.model.to(processes.device)
+        layers = {
+            name for part in self.model.modules() for name in getattr(part, "_no_split_modules", None) or ()
+        }
+        self.module = processes.wrap(TaskModule(self.task, self.model), layers)
+        self.optimizer = make_optimizer(self.model, recipe.optimizer, heads=heads, no_decay=no_decay)
+
+    def _resume(self, resume: bool | Path) -> None:
+        found = self.checkpoints.complete()
+        path = resume if isinstance(resume, Path) else found[-1] if found else None
+        if path is None:
+            return
+        progress = self.checkpoints.load(path, self.model, self.optimizer)
+        self.step, self.seconds = progress["step"], progress["seconds"]
+        self.epoch, self.step_in_epoch = progress["epoch"], progress["step_in_epoch"]
+        self.best = math.nan if progress["best"] is None else progress["best"]
+        self.report.say(f"Going on from {path.name}.")
+
+    def _checkpoint(self) -> None:
+        progress = {
+            "step": self.step,
+            "epoch": self.epoch,
+            "step_in_epoch": self.step_in_epoch,
+            "seconds": self.seconds,
+            "best": None if math.isnan(self.best) else self.best,
+        }
+        self.checkpoints.save(self.step, self.model, self.optimizer, progress)
+
+    def _save_model(self, folder: Path, scores: dict[str, float]) -> None:
+        model = self.model
+        if self._whole is not None:
+            options = StateDictOptions(full_state_dict=True, cpu_offload=True)
+            whole = get_model_state_dict(self.model, options=options)
+            if self.processes.is_main:
+                self._whole.load_state_dict(whole)
+                model = self._whole
+        if self.processes.is_main:
+            self.folder.save_model(folder, self.task, model, self.recipe, scores)
+        self.processes.wait()
+
+    def _stop_at_nan(self, indices: list[int], values: dict[str, float]) -> None:
+        path = self.folder.path / "not-a-number.json"
+        wanted = set(self.features.example[indices].tolist())
+        examples = self._source("train").examples()
+        ids = [example.id for number, example in enumerate(examples) if number in wanted]
+        if self.processes.is_main:
+            said = {"step": self.step, "epoch": self.epoch, "features": indices, "examples": ids}
+            said |= {name: str(value) for name, value in values.items()}
+            write_whole(path, json.dumps(said, indent=2) + "\n")
+        raise FloatingPointError(
+            f"the loss of step {self.step} is {values['loss']}; {path} names its inputs. Try a lower "
+            "optimizer.lr, a longer schedule.warmup, or run.precision fp32"
+        )
+
+    def _source(self, part: str) -> Source:
+        data = self.recipe.data
+        return Source(
+            task=self.recipe.task,
+            settings=self.recipe.settings,
+            tokenizer=str(self.folder.tokenizer),
+            where=getattr(data, part),
+            format=data.format,
+            root=data.root,
+            split_seed=data.split_seed,
+            limit={"train": data.train_limit, "dev": data.dev_limit}.get(part),
+            training=part == "train",
+        )
+
+    def _store(self, part: str) -> FeatureStore:
+        tokenising = self.data[part]
+        if self.processes.is_main:
+            if tokenising.is_running:
+                self.report.say(f"Waiting for the tokeniser of {part} ...")
+            tokenising.store()
+        self.processes.wait()
+        return tokenising.store()
+
+    def _in_step(self, *, is_last: bool) -> AbstractContextManager[Any]:
+        """Gradients travel between processes once a step, with its last piece."""
+        if isinstance(self.module, DistributedDataParallel) and not is_last:
+            return self.module.no_sync()
+        return nullcontext()
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        bf16 = self.recipe.run.precision == "bf16"
+        return torch.autocast(self.processes.device.type, torch.bfloat16, enabled=bf16)
+
+    def _log(self, kind: str, values: dict[str, float]) -> None:
+        if self.log:
+            self.log.write(self.step, self.seconds, kind, values)
+
+
+def _seed(*numbers: int) -> int:
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))

@@ -1,0 +1,112 @@
+"""The folder of a run: what was asked, with what software, and what came out.
+
+```
+config.yaml       the recipe, resolved
+versions.json     software and machine
+metrics.jsonl     losses and scores; tensorboard/ has the same
+checkpoints/      to go on from
+best/, last/      models with tokenizer and card: for evaluate, predict, from_pretrained
+result.json       the scores at the end
+```
+"""
+
+import json
+import os
+import platform
+import sys
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from torch import nn
+
+from longspan.conversion.whole_directory import written_whole
+from longspan.tasks.task import Task
+from longspan.training.recipe import Recipe, as_fields, recipe_of
+from longspan.training.run_card import run_card
+
+_PACKAGES = ("longspan", "torch", "transformers", "tokenizers", "numpy")
+
+
+class RunFolder:
+    """A run's folder.
+
+    Args:
+        path: of it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.checkpoints = path / "checkpoints"
+        self.tokenizer = path / "tokenizer"
+        self.best = path / "best"
+        self.last = path / "last"
+
+    def check_new(self) -> None:
+        """Refuses a folder with another run in it.
+
+        Raises:
+            ValueError: the folder is not empty.
+        """
+        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            raise ValueError(
+                f"out is {self.path}, which is not empty; choose another folder, or go on with --resume"
+            )
+
+    def begin(self, recipe: Recipe) -> None:
+        """Writes down what was asked."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_whole(self.path / "config.yaml", yaml.safe_dump(as_fields(recipe), sort_keys=False))
+        write_whole(self.path / "versions.json", json.dumps(_versions(recipe), indent=2) + "\n")
+
+    def recipe(self) -> Recipe:
+        """What was asked.
+
+        Raises:
+            ValueError: this is no folder of a run.
+        """
+        path = self.path / "config.yaml"
+        if not path.exists():
+            raise ValueError(f"{self.path} is no folder of a run: it has no config.yaml")
+        return recipe_of(yaml.safe_load(path.read_text(encoding="utf-8")))
+
+    def save_model(
+        self, folder: Path, task: Task[Any, Any], model: nn.Module, recipe: Recipe, scores: dict[str, float]
+    ) -> None:
+        """Writes ``best`` or ``last``: the model, its tokenizer, its card."""
+        with written_whole(folder) as new:
+            task.save(model, new)
+            task.tokenizer.save_pretrained(new)
+            (new / "README.md").write_text(run_card(recipe, model, scores), encoding="utf-8")
+
+    def finish(self, result: dict[str, Any]) -> None:
+        """Writes down what came out."""
+        write_whole(self.path / "result.json", json.dumps(result, indent=2) + "\n")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Writes a file that is there whole or not at all."""
+    new = path.with_name(f".{path.name}.new")
+    new.write_text(text, encoding="utf-8")
+    os.replace(new, path)
+
+
+def _versions(recipe: Recipe) -> dict[str, Any]:
+    versions: dict[str, str | None] = {}
+    for name in _PACKAGES:
+        versions[name] = None
+        with suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    return {
+        "packages": versions,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "threads": torch.get_num_threads(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "processes": int(os.environ.get("WORLD_SIZE", 1)),
+        "seed": recipe.run.seed,
+        "command": sys.argv,
+    }

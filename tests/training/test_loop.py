@@ -1,0 +1,197 @@
+"""The loop learns, goes on to the same bits, and trains the same with any number of processes."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from longspan.training import checkpoints
+from longspan.training.inference import Predictor, read_examples
+from longspan.training.loop import train
+from longspan.training.metrics_log import read_metrics
+from longspan.training.recipe import read_recipe
+from tests.training.runs import write_recipe, write_reviews
+
+
+def _train(recipe: Path, out: Path, *overrides: str, **arguments: Any) -> dict[str, float]:
+    return train(read_recipe(recipe, overrides), out, **arguments)
+
+
+def _losses(run: Path) -> list[float]:
+    return [line["loss"] for line in read_metrics(run) if line["kind"] == "train"]
+
+
+def _weights(run: Path) -> dict[str, torch.Tensor]:
+    return load_file(run / "last" / "model.safetensors")
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_recipe(tmp_path_factory.mktemp("recipe"))
+
+
+@pytest.fixture(scope="module")
+def finished(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run to the end."""
+    out = tmp_path_factory.mktemp("runs") / "finished"
+    _train(recipe, out)
+    return out
+
+
+def test_a_run_leaves_everything_behind(finished: Path) -> None:
+    names = {path.name for path in finished.iterdir()}
+    assert names >= {
+        "config.yaml", "versions.json", "metrics.jsonl", "tensorboard", "checkpoints", "best", "last",
+        "result.json", "tokenizer",
+    }  # fmt: skip
+    assert [path.name for path in sorted((finished / "checkpoints").iterdir())] == [
+        "step-00000009",
+        "step-00000012",
+    ]
+    assert "good" in (finished / "config.yaml").read_text()
+    assert json.loads((finished / "versions.json").read_text())["seed"] == 0
+    card = (finished / "best" / "README.md").read_text()
+    assert "classification" in card and "macro_f1" in card
+    kinds = [line["kind"] for line in read_metrics(finished)]
+    assert (kinds.count("train"), kinds.count("dev")) == (12, 2)
+
+
+FAST = ("--model.dropout", "0", "--optimizer.lr", "3e-3", "--optimizer.head_lr", "3e-3")
+
+
+def test_a_run_learns(recipe: Path, tmp_path: Path) -> None:
+    assert _train(recipe, tmp_path / "run", *FAST)["macro_f1"] == 1
+    losses = _losses(tmp_path / "run")
+    assert losses[:4] == pytest.approx([0.630, 0.311, 1.400, 0.854], rel=5e-3)
+    assert losses[-1] < 0.2
+
+
+def test_a_run_is_the_same_twice(recipe: Path, finished: Path, tmp_path: Path) -> None:
+    _train(recipe, tmp_path / "again")
+    assert _losses(tmp_path / "again") == _losses(finished)
+
+
+def test_a_trained_model_predicts(finished: Path, tmp_path: Path) -> None:
+    predictor = Predictor(finished)
+    examples = read_examples(predictor, str(write_reviews(tmp_path / "new.jsonl", 4)), None)
+    said = predictor(examples)
+    assert [one["id"] for one in said] == [example.id for example in examples]
+    assert set(predictor.task.score(examples, said)) == {"accuracy", "macro_f1"}
+
+
+def test_a_run_goes_on_to_the_same_bits(recipe: Path, finished: Path, tmp_path: Path) -> None:
+    whole, cut = _weights(finished), tmp_path / "cut"
+    _train(recipe, cut, "--run.minutes", "0")  # one step, then time is over
+    assert len(_losses(cut)) == 1
+    _train(recipe, cut, resume=True)
+    assert _losses(cut) == _losses(finished)
+    resumed = _weights(cut)
+    assert all(torch.equal(resumed[name], whole[name]) for name in whole)
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_to_the_same_bits(recipe: Path, finished: Path, tmp_path: Path) -> None:
+    out = tmp_path / "killed"
+    command = [sys.executable, "-m", "longspan", "train", str(recipe), "--out", str(out), "--resume"]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    wanted = random.randrange(3, 11)
+    while len(_losses(out) if (out / "metrics.jsonl").exists() else []) < wanted:
+        assert process.poll() is None, "it ended before it could be killed"
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert len(_losses(out)) < 12
+    subprocess.run(command, check=True, capture_output=True)
+    whole, resumed = _weights(finished), _weights(out)
+    assert all(torch.equal(resumed[name], whole[name]) for name in whole)
+
+
+def _together(recipe: Path, out: Path, *arguments: str) -> list[float]:
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0"]
+    command += ["-m", "longspan", "train", str(recipe), "--out", str(out), "--model.dropout", "0", *arguments]
+    run = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    assert run.returncode == 0, run.stderr[-3000:]
+    return _losses(out)
+
+
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_two_processes_train_as_one(recipe: Path, tmp_path: Path, parallel: str) -> None:
+    _train(recipe, tmp_path / "one", "--model.dropout", "0", "--run.steps", "4")
+    losses = _together(recipe, tmp_path / "two", "--run.steps", "4", "--parallel", parallel)
+    assert losses == pytest.approx(_losses(tmp_path / "one"), rel=2e-4)
+    one, two = _weights(tmp_path / "one"), _weights(tmp_path / "two")
+    for name in one:
+        torch.testing.assert_close(two[name], one[name], rtol=1e-3, atol=1e-5)
+
+
+def test_the_mean_does_not_depend_on_pieces(recipe: Path, tmp_path: Path) -> None:
+    for name, tokens in (("whole", 300), ("pieces", 60)):
+        _train(
+            recipe, tmp_path / name, "--model.dropout", "0", f"--batch.micro_tokens={tokens}", "--run.steps=3"
+        )
+    assert _losses(tmp_path / "pieces") == pytest.approx(_losses(tmp_path / "whole"), rel=1e-5)
+
+
+def test_a_folder_with_a_run_is_refused(recipe: Path, finished: Path) -> None:
+    with pytest.raises(ValueError, match="not empty; choose another folder, or go on with --resume"):
+        _train(recipe, finished)
+
+
+def test_a_broken_checkpoint_is_named_with_the_one_before(recipe: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    _train(recipe, out, "--run.steps", "6")
+    newest = out / "checkpoints" / "step-00000006"
+    weights = max(newest.iterdir(), key=lambda file: file.stat().st_size)
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(ValueError, match=r"step-00000006 is broken: .* --resume-from .*step-00000003"):
+        _train(recipe, out, "--run.steps", "6", resume=True)
+    _train(recipe, out, "--run.steps", "6", resume=out / "checkpoints" / "step-00000003")
+
+
+def test_a_full_disk_leaves_the_checkpoint_before(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "run"
+    write = checkpoints.save
+
+    def full(*arguments: Any, checkpoint_id: Path, **options: Any) -> None:
+        if checkpoint_id.name.endswith("6"):
+            raise OSError(28, "No space left on device")
+        write(*arguments, checkpoint_id=checkpoint_id, **options)
+
+    monkeypatch.setattr(checkpoints, "save", full)
+    with pytest.raises(OSError, match="No space left on device; step-00000003 stays usable"):
+        _train(recipe, out)
+    assert [path.name for path in (out / "checkpoints").iterdir()] == ["step-00000003"]
+
+
+def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path / "recipe", optimizer={"lr": 1e30, "clip": None, "head_lr": 1e30})
+    with pytest.raises(FloatingPointError, match="names its inputs"):
+        _train(recipe, tmp_path / "run")
+    said = json.loads((tmp_path / "run" / "not-a-number.json").read_text())
+    assert all(name.startswith("review-") for name in said["examples"]) and said["examples"]
+
+
+def test_bad_data_stop_the_run_with_their_error(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path / "recipe")
+    (tmp_path / "recipe" / "dev.jsonl").write_text('{"id": "x"}\n')
+    with pytest.raises(ValueError, match="text"):
+        _train(recipe, tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "changes", [{"run": {"precision": "bf16"}}, {"model": {"gradient_checkpointing": True}}]
+)
+def test_other_ways_to_compute_train_too(tmp_path: Path, changes: dict[str, Any]) -> None:
+    _train(write_recipe(tmp_path / "recipe", **changes), tmp_path / "run", *FAST)
+    assert _losses(tmp_path / "run")[-1] < 0.2
