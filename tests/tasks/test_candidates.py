@@ -118,7 +118,9 @@ def test_the_longest_candidates_are_cut_where_they_leave_no_room() -> None:
     assert lengths[1] == lengths[2] > lengths[0]
     text = one.tokenizer.decode(ids[:front], skip_special_tokens=False)
     assert text.startswith("<s>[q]river[/q][ent]Inn[/ent][ent]The river")
-    with pytest.raises(ValueError, match="c: task.max_length is 60; that is too little for 26 candidates"):
+    with pytest.raises(
+        ValueError, match="c: settings.max_length is 60; that is too little for 26 candidates"
+    ):
         list(one.features(question("river", ",".join("abcdefghijklmnopqrstuvwxyz")), training=False))
 
 
@@ -133,11 +135,11 @@ def test_unknown_answers_teach_nothing_but_are_asked() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"stride": -1}, "task.stride is -1"),
-        ({"max_chunks": 0}, "task.max_chunks is 0"),
-        ({"stride": 64}, "task.min_support_tokens is 64; it must be above task.stride, 64"),
-        ({"max_length": 64}, "and below task.max_length, 64"),
-        ({"max_length": 4}, "task.max_length is 4"),
+        ({"stride": -1}, "settings.stride is -1"),
+        ({"max_chunks": 0}, "settings.max_chunks is 0"),
+        ({"stride": 64}, "settings.min_support_tokens is 64; it must be above settings.stride, 64"),
+        ({"max_length": 64}, "and below settings.max_length, 64"),
+        ({"max_length": 4}, "settings.max_length is 4"),
     ],
 )
 def test_wrong_settings_are_refused(settings: dict[str, Any], message: str) -> None:

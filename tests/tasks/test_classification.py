@@ -83,7 +83,7 @@ def test_an_empty_text_is_a_document_too() -> None:
 
 def test_labels_that_are_not_known() -> None:
     strange = LabelledDocument(id="s", text="Good.", label="odd")
-    with pytest.raises(ValueError, match="s: label is 'odd'; task.labels are bad, good, mixed"):
+    with pytest.raises(ValueError, match="s: label is 'odd'; settings.labels are bad, good, mixed"):
         list(make().features(strange, training=True))
     (feature,) = make().features(strange, training=False)
     assert feature["label"].tolist() == [-1]

@@ -1,5 +1,6 @@
 """Coreference: documents in segments, losses, predictions, scores, and a model that learns."""
 
+import os
 from pathlib import Path
 from typing import Any, cast
 
@@ -32,8 +33,8 @@ SMALL: dict[str, Any] = {
     "spans_per_word": 0.6,
     "head_dropout": 0.0,
 }
-LITBANK = Path("/work/shared/data/litbank/litbank_coref_conll.tar.xz")
-ROBERTA_VOCABULARY = Path("/work/shared/models/granite-30m-english/tokenizer.json")
+LITBANK = Path(os.environ.get("LONGSPAN_LITBANK", "no archive given"))
+ROBERTA_TOKENIZER = Path(os.environ.get("LONGSPAN_ROBERTA_TOKENIZER", "no tokenizer.json given"))
 
 
 def document(
@@ -411,11 +412,14 @@ def test_saved_models_say_the_same(kind: str, request: pytest.FixtureRequest, tm
         assert torch.equal(task.loss(again, batch).total, task.loss(model, batch).total)
 
 
-@pytest.mark.skipif(not LITBANK.exists() or not ROBERTA_VOCABULARY.exists(), reason="LitBank is not here")
+@pytest.mark.skipif(
+    not LITBANK.exists() or not ROBERTA_TOKENIZER.exists(),
+    reason="set LONGSPAN_LITBANK and LONGSPAN_ROBERTA_TOKENIZER",
+)
 def test_litbank() -> None:
     from transformers import PreTrainedTokenizerFast
 
-    tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(ROBERTA_VOCABULARY))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(ROBERTA_TOKENIZER))
     settings = CoreferenceSettings(max_length=512)
     task = Coreference(settings, tokenizer)
     golds = findable = 0

@@ -218,13 +218,13 @@ def test_questions_are_cut() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"stride": -1}, "task.stride is -1"),
-        ({"max_question_tokens": 0}, "task.max_question_tokens is 0"),
-        ({"max_answer_tokens": 0}, "task.max_answer_tokens is 0"),
-        ({"max_windows": 0}, "task.max_windows is 0"),
+        ({"stride": -1}, "settings.stride is -1"),
+        ({"max_question_tokens": 0}, "settings.max_question_tokens is 0"),
+        ({"max_answer_tokens": 0}, "settings.max_answer_tokens is 0"),
+        ({"max_windows": 0}, "settings.max_windows is 0"),
         ({"rules": "quac"}, "task.rules is 'quac'; it must be one of squad, triviaqa"),
-        ({"max_length": 4}, "task.max_length is 4"),
-        ({"max_length": 196}, "task.max_length is 196; .* must be at least 197"),
+        ({"max_length": 4}, "settings.max_length is 4"),
+        ({"max_length": 196}, "settings.max_length is 196; .* must be at least 197"),
     ],
 )
 def test_wrong_settings_are_refused(settings: dict[str, Any], message: str) -> None:

@@ -322,10 +322,10 @@ def test_a_short_model_made_long(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"max_length": 31}, "task.max_length is 31; it must be at least 32"),
-        ({"max_paragraphs": 1}, "task.max_paragraphs is 1; it must be at least 2"),
-        ({"max_answer_tokens": 0}, "task.max_answer_tokens is 0; it must be at least 1"),
-        ({"support_paragraphs": -1}, "task.support_paragraphs is -1; it must be at least 0"),
+        ({"max_length": 31}, "settings.max_length is 31; it must be at least 32"),
+        ({"max_paragraphs": 1}, "settings.max_paragraphs is 1; it must be at least 2"),
+        ({"max_answer_tokens": 0}, "settings.max_answer_tokens is 0; it must be at least 1"),
+        ({"support_paragraphs": -1}, "settings.support_paragraphs is -1; it must be at least 0"),
         ({"sentence_weight": math.nan}, "task.sentence_weight is nan; it must be at least 0"),
     ],
 )

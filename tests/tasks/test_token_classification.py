@@ -166,7 +166,7 @@ def test_nothing_to_read() -> None:
 def test_tags_that_are_not_known() -> None:
     task = make()
     strange = sentence("Ada/B-PER rests/I-ACT")
-    with pytest.raises(ValueError, match="s: a tag is 'I-ACT'; task.labels are B-LOC, B-PER, I-PER, O"):
+    with pytest.raises(ValueError, match="s: a tag is 'I-ACT'; settings.labels are B-LOC, B-PER, I-PER, O"):
         list(task.features(strange, training=True))
     (feature,) = task.features(strange, training=False)
     assert feature["labels"].tolist() == [1, -1]
@@ -187,12 +187,15 @@ def test_labels_are_those_of_the_examples_unless_given() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"overlap": -1}, "task.overlap is -1; it must be from 0 to 63"),
-        ({"overlap": 64}, "task.overlap is 64; it must be from 0 to 63, because task.max_length is 64"),
-        ({"max_length": 4}, "task.max_length is 4"),
-        ({"labels": ("O", "NOUN")}, "task.labels has 'NOUN'"),
-        ({"labels": ("O", "B-")}, "task.labels has 'B-'"),
-        ({"labels": ("O", "B-X", "O")}, "task.labels is O, B-X, O; a tag may be there only once"),
+        ({"overlap": -1}, "settings.overlap is -1; it must be from 0 to 63"),
+        (
+            {"overlap": 64},
+            "settings.overlap is 64; it must be from 0 to 63, because settings.max_length is 64",
+        ),
+        ({"max_length": 4}, "settings.max_length is 4"),
+        ({"labels": ("O", "NOUN")}, "settings.labels has 'NOUN'"),
+        ({"labels": ("O", "B-")}, "settings.labels has 'B-'"),
+        ({"labels": ("O", "B-X", "O")}, "settings.labels is O, B-X, O; a tag may be there only once"),
     ],
 )
 def test_wrong_settings(settings: dict[str, Any], message: str) -> None:

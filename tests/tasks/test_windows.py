@@ -62,12 +62,13 @@ def test_a_long_text_is_tokenized_whole_and_without_a_warning(caplog: pytest.Log
     assert not caplog.records
 
 
-def test_special_tokens_are_neither_added_nor_read() -> None:
+def test_special_tokens_are_not_added_and_read_where_wanted() -> None:
     tokenizer = tiny_tokenizer()
     for text in ("Ada wrote it.", "<s>Ada</s> wrote <mask>."):
-        tokens = text_tokens(tokenizer, text)
+        tokens = text_tokens(tokenizer, text, plain=True)
         assert not set(tokenizer.all_special_ids) & set(tokens.ids.tolist())
         assert tokenizer.decode(tokens.ids) == text
+    assert tokenizer.mask_token_id in text_tokens(tokenizer, "Ada <mask> it.").ids
 
 
 def test_white_space_is_no_part_of_a_token() -> None:

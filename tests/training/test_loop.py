@@ -116,7 +116,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(recipe: Path, finished: Path, tmp
 
 
 def _together(recipe: Path, out: Path, *arguments: str) -> list[float]:
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0"]
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command += ["-m", "longspan", "train", str(recipe), "--out", str(out), "--model.dropout", "0", *arguments]
     run = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
     assert run.returncode == 0, run.stderr[-3000:]

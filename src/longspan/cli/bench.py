@@ -164,6 +164,66 @@ def kernel(
 
 
 @app.command
+def training(
+    *,
+    output: Path = Path("bench-results"),
+    only: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
+    source: str | None = None,
+    repetitions: int = 3,
+    threads: int = 2,
+    documents: int = 4,
+    length: int = 4096,
+    product_size: int = 2048,
+    profile: Annotated[bool, Parameter(negative="")] = False,
+    impl: Impl = "native",
+) -> None:
+    """Measure a step of masked language modelling, ours beside Hugging Face's, against its bars.
+
+    Args:
+        output: directory for training.json.
+        only: groups to measure, instead of both: fp32, bf16.
+        source: a short model to lengthen; by default random weights of granite-30m's shape.
+        repetitions: samples per median.
+        threads: of torch.
+        documents: of a step.
+        length: tokens of each.
+        product_size: side of the matrices of torch.mm.
+        profile: also show where the time of our step goes.
+        impl: the implementation of our model's attention.
+    """
+    require("transformers", extra="bench")
+    from dataclasses import asdict
+
+    import torch
+
+    from longspan.benchmarks import report
+    from longspan.benchmarks import training as measurements
+
+    with user_mistakes():
+        groups = _chosen(only, tuple(measurements.GROUPS))
+        _at_least_one(repetitions=repetitions, threads=threads, documents=documents, length=length)
+    _require_native(impl)
+    torch.set_num_threads(threads)
+    setting = measurements.Setting(
+        source=source,
+        documents=documents,
+        length=length,
+        impl=impl,
+        repetitions=repetitions,
+        product_size=product_size,
+    )
+    _measure_bars(
+        output / "training.json",
+        {group: lambda group=group: measurements.GROUPS[group](setting) for group in groups},
+        check=lambda: measurements.check(setting),
+        setting=asdict(setting),
+    )
+    for group in groups if profile else ():
+        shares = measurements.breakdown(setting, group)
+        report.console().print(measurements.breakdown_table(shares))
+
+
+@app.command
 def model(
     *,
     output: Path = Path("bench-results"),

@@ -1,4 +1,4 @@
-"""`longspan plot`: pictures of who sees whom."""
+"""`longspan plot`: pictures of who sees whom, and of how training went."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +7,7 @@ from cyclopts import App, Parameter
 
 from longspan.cli.errors import require, user_mistakes
 
-app = App(name="plot", help="Draw attention patterns.")
+app = App(name="plot", help="Draw attention patterns and training runs.")
 
 
 @app.command
@@ -57,4 +57,20 @@ def pattern(
             )
             figure = pictures.draw_layer(layer, layers)
     write_bytes(output, image_bytes(figure, kind))
+    print(f"Picture: {output}")
+
+
+@app.command
+def run(*folders: Path, output: Path = Path("run.png")) -> None:
+    """Draw how training went: loss, scores, learning rate and speed against the step.
+
+    Args:
+        folders: of one run, or of several to compare.
+        output: the picture, .png or .svg.
+    """
+    require("matplotlib", extra="plots")
+    from longspan.plots.run import plot_run
+
+    with user_mistakes():
+        plot_run(folders, output)
     print(f"Picture: {output}")

@@ -1,5 +1,6 @@
 """`longspan train`, `evaluate` and `predict`: recipes to models, models to scores and predictions."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -39,9 +40,9 @@ def train(
             scores = run(wanted, folder, resume=resume_from or resume, parallel=parallel)
         except (OSError, FloatingPointError) as error:
             raise UsageError(str(error)) from error
-    for name, value in scores.items():
-        print(f"{name}  {value:.4f}")
-    print(f"The run is in {folder}.")
+    if os.environ.get("RANK", "0") == "0":  # torchrun runs this in every process
+        _print(scores)
+        print(f"The run is in {folder}.")
 
 
 def evaluate(
@@ -70,8 +71,7 @@ def evaluate(
         scores = predictor.task.score(examples, predictions)
     if out is not None:
         _write(out, predictions)
-    for name, value in scores.items():
-        print(f"{name}  {value:.4f}")
+    _print(scores)
 
 
 def predict(
@@ -103,6 +103,11 @@ def predict(
             print(json.dumps(one, ensure_ascii=False))
     else:
         _write(out, predictions)
+
+
+def _print(scores: dict[str, float]) -> None:
+    for name, value in scores.items():
+        print(f"{name}  {value:.4f}")
 
 
 def _write(out: Path, predictions: list[dict[str, object]]) -> None:

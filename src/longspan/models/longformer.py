@@ -163,6 +163,12 @@ class LongformerPooler(nn.Module):
         return torch.tanh(self.dense(first))
 
 
+class WithOwnBias(nn.Module):
+    """A module with a bias that transformers does not know how to begin with."""
+
+    bias: nn.Parameter
+
+
 class LongformerPreTrainedModel(PreTrainedModel):
     """What all Longformer models share: configuration, names, loading."""
 
@@ -178,6 +184,11 @@ class LongformerPreTrainedModel(PreTrainedModel):
     def __init__(self, config: LongformerConfig) -> None:
         # A configuration that transformers' Auto classes made is taken as well.
         super().__init__(LongformerConfig.of(config))
+
+    def _init_weights(self, module: nn.Module) -> None:
+        super()._init_weights(module)
+        if isinstance(module, WithOwnBias):
+            nn.init.zeros_(module.bias)
 
     @classmethod
     def from_pretrained(cls, *args: Any, **kwargs: Any) -> Self:

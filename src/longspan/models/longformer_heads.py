@@ -20,7 +20,7 @@ from transformers.utils.generic import ModelOutput
 
 from longspan.models.default_globals import choice_globals, classification_globals, question_globals
 from longspan.models.encoding import first_real, wanted
-from longspan.models.longformer import LongformerModel, LongformerPreTrainedModel
+from longspan.models.longformer import LongformerModel, LongformerPreTrainedModel, WithOwnBias
 from longspan.models.longformer_config import LongformerConfig
 from longspan.nn.dropout import Dropout
 
@@ -53,7 +53,7 @@ class _WithHead(LongformerPreTrainedModel):
         return outputs if wanted(return_dict, self.config.return_dict) else outputs.to_tuple()
 
 
-class LongformerLMHead(nn.Module):
+class LongformerLMHead(WithOwnBias):
     """From hidden states to a score for every word."""
 
     def __init__(self, config: LongformerConfig) -> None:

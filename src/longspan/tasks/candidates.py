@@ -48,13 +48,13 @@ class CandidateSettings(TaskSettings):
         # Not super(): a dataclass with slots is another class than the one that its methods know.
         TaskSettings.__post_init__(self)
         if self.stride < 0:
-            raise ValueError(f"task.stride is {self.stride}; it must be at least 0")
+            raise ValueError(f"settings.stride is {self.stride}; it must be at least 0")
         if self.max_chunks is not None and self.max_chunks < 1:
-            raise ValueError(f"task.max_chunks is {self.max_chunks}; it must be at least 1, or None")
+            raise ValueError(f"settings.max_chunks is {self.max_chunks}; it must be at least 1, or None")
         if not self.stride < self.min_support_tokens < self.max_length:
             raise ValueError(
-                f"task.min_support_tokens is {self.min_support_tokens}; it must be above task.stride, "
-                f"{self.stride}, and below task.max_length, {self.max_length}"
+                f"settings.min_support_tokens is {self.min_support_tokens}; it must be above "
+                f"settings.stride, {self.stride}, and below settings.max_length, {self.max_length}"
             )
 
 
@@ -113,7 +113,9 @@ class CandidateScoring(Task[CandidateQuestion, CandidateScores]):
         separator: int = self.tokenizer.sep_token_id
         supports: list[int] = []
         for support in example.supports:
-            supports += [separator] * bool(supports) + text_tokens(self.tokenizer, support).ids.tolist()
+            supports += [separator] * bool(supports) + text_tokens(
+                self.tokenizer, support, plain=True
+            ).ids.tolist()
         room = self.settings.max_length - len(front) - 2
         for chunk in windows(len(supports), room, self.settings.stride)[: self.settings.max_chunks]:
             ids = [*front, separator, *supports[chunk.start : chunk.stop], separator]
@@ -183,14 +185,15 @@ class CandidateScoring(Task[CandidateQuestion, CandidateScores]):
         """The tokens before the supports, without a separator, and where each candidate's marker is."""
         query_begins, query_ends, begins, ends = self.markers
         texts = [
-            text_tokens(self.tokenizer, text).ids.tolist() for text in (example.query, *example.candidates)
+            text_tokens(self.tokenizer, text, plain=True).ids.tolist()
+            for text in (example.query, *example.candidates)
         ]
         room = self.settings.max_length - self.settings.min_support_tokens - _SEPARATORS - 2 * len(texts)
         longest = _common_limit([len(text) for text in texts], room)
         if longest < 1:
             raise ValueError(
-                f"{example.id}: task.max_length is {self.settings.max_length}; that is too little for "
-                f"{len(example.candidates)} candidates and task.min_support_tokens, "
+                f"{example.id}: settings.max_length is {self.settings.max_length}; that is too little for "
+                f"{len(example.candidates)} candidates and settings.min_support_tokens, "
                 f"{self.settings.min_support_tokens}"
             )
         query, *candidates = (text[:longest] for text in texts)

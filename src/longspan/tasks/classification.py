@@ -53,7 +53,9 @@ class Classification(Task[LabelledDocument, ClassScores]):
         """The beginning of the document; without a known label, -1."""
         labels = self.settings.labels
         if training and example.label not in labels:
-            raise ValueError(f"{example.id}: label is {example.label!r}; task.labels are {', '.join(labels)}")
+            raise ValueError(
+                f"{example.id}: label is {example.label!r}; settings.labels are {', '.join(labels)}"
+            )
         ids = self.tokenizer(example.text, truncation=True, max_length=self.settings.max_length)["input_ids"]
         is_global = np.zeros(len(ids), dtype=bool)
         is_global[0] = self.settings.global_tokens

@@ -83,16 +83,16 @@ class CoreferenceSettings(TaskSettings):
         TaskSettings.__post_init__(self)
         for name in ("max_span_width", "antecedents", "ffnn_size", "similarity_size", "feature_size"):
             if getattr(self, name) < 1:
-                raise ValueError(f"task.{name} is {getattr(self, name)}; it must be at least 1")
+                raise ValueError(f"settings.{name} is {getattr(self, name)}; it must be at least 1")
         if self.spans_per_word <= 0:
-            raise ValueError(f"task.spans_per_word is {self.spans_per_word}; it must be over 0")
+            raise ValueError(f"settings.spans_per_word is {self.spans_per_word}; it must be over 0")
         if self.refinements < 0:
-            raise ValueError(f"task.refinements is {self.refinements}; it must be 0 or more")
+            raise ValueError(f"settings.refinements is {self.refinements}; it must be 0 or more")
         if not 0 <= self.head_dropout < 1:
-            raise ValueError(f"task.head_dropout is {self.head_dropout}; it must be from 0 to below 1")
+            raise ValueError(f"settings.head_dropout is {self.head_dropout}; it must be from 0 to below 1")
         if self.max_training_segments is not None and self.max_training_segments < 1:
             raise ValueError(
-                f"task.max_training_segments is {self.max_training_segments}; it must be at least 1"
+                f"settings.max_training_segments is {self.max_training_segments}; it must be at least 1"
             )
 
     @property

@@ -57,11 +57,11 @@ class ExtractiveQASettings(TaskSettings):
         TaskSettings.__post_init__(self)
         for name, least in (("stride", 0), ("max_question_tokens", 1), ("max_answer_tokens", 1)):
             if getattr(self, name) < least:
-                raise ValueError(f"task.{name} is {getattr(self, name)}; it must be at least {least}")
+                raise ValueError(f"settings.{name} is {getattr(self, name)}; it must be at least {least}")
         if self.max_windows is not None and self.max_windows < 1:
-            raise ValueError(f"task.max_windows is {self.max_windows}; it must be at least 1, or None")
+            raise ValueError(f"settings.max_windows is {self.max_windows}; it must be at least 1, or None")
         if self.rules not in _RULES:
-            raise ValueError(f"task.rules is {self.rules!r}; it must be one of {', '.join(_RULES)}")
+            raise ValueError(f"settings.rules is {self.rules!r}; it must be one of {', '.join(_RULES)}")
 
 
 class PairForm(NamedTuple):
@@ -138,7 +138,7 @@ class ExtractiveQA(Task[Question, WindowAnswer]):
         if settings.max_length < least:
             rest = f"max_question_tokens {settings.max_question_tokens} and stride {settings.stride}"
             raise ValueError(
-                f"task.max_length is {settings.max_length}; with {rest} it must be at least {least}"
+                f"settings.max_length is {settings.max_length}; with {rest} it must be at least {least}"
             )
 
     def features(self, example: Question, *, training: bool) -> Iterator[Feature]:
@@ -147,7 +147,9 @@ class ExtractiveQA(Task[Question, WindowAnswer]):
         is_known = example.is_impossible or bool(example.answers) or bool(example.spans)
         if training and not (is_known and (may_be_absent or example.spans)):
             return
-        question = text_tokens(self.tokenizer, example.question).ids[: self.settings.max_question_tokens]
+        question = text_tokens(self.tokenizer, example.question, plain=True).ids[
+            : self.settings.max_question_tokens
+        ]
         front = [*self.form.before, *question.tolist(), *self.form.between]
         room = self.settings.max_length - len(front) - len(self.form.after)
         for text in self._texts(example):
@@ -262,7 +264,7 @@ class ExtractiveQA(Task[Question, WindowAnswer]):
         """What windows are cut from: at least one, be it empty."""
         texts: list[_Text] = []
         for at, document in enumerate(example.documents):
-            tokens = text_tokens(self.tokenizer, document.text)
+            tokens = text_tokens(self.tokenizer, document.text, plain=True)
             spans = [tokens.span(one.start, one.end) for one in example.spans if one.document == at]
             owner = np.full(len(tokens.ids), at, dtype=np.int32)
             answers = sorted({span for span in spans if span is not None})

@@ -51,7 +51,7 @@ class MaskedLMSettings(TaskSettings):
         # By name: slots make a new class, which the short form of super() does not find.
         TaskSettings.__post_init__(self)
         if not 0 < self.mask_share <= 1:
-            raise ValueError(f"task.mask_share is {self.mask_share}; it must be above 0 and at most 1")
+            raise ValueError(f"settings.mask_share is {self.mask_share}; it must be above 0 and at most 1")
 
 
 class WindowScores(NamedTuple):

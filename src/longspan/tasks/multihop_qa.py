@@ -62,7 +62,7 @@ class MultiHopSettings(TaskSettings):
         least |= dict.fromkeys(("span_weight", "kind_weight"), 0)
         for name, fewest in least.items():
             if not getattr(self, name) >= fewest:
-                raise ValueError(f"task.{name} is {getattr(self, name)}; it must be at least {fewest}")
+                raise ValueError(f"settings.{name} is {getattr(self, name)}; it must be at least {fewest}")
 
 
 class Answer(NamedTuple):

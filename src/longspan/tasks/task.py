@@ -53,7 +53,7 @@ class TaskSettings:
 
     def __post_init__(self) -> None:
         if self.max_length < 8:
-            raise ValueError(f"task.max_length is {self.max_length}; it must be at least 8")
+            raise ValueError(f"settings.max_length is {self.max_length}; it must be at least 8")
 
 
 class Task(ABC, Generic[ExampleT, OutputT]):

@@ -40,16 +40,16 @@ class TokenClassificationSettings(TaskSettings):
         TaskSettings.__post_init__(self)
         if not 0 <= self.overlap < self.max_length:
             raise ValueError(
-                f"task.overlap is {self.overlap}; it must be from 0 to {self.max_length - 1}, "
-                f"because task.max_length is {self.max_length}"
+                f"settings.overlap is {self.overlap}; it must be from 0 to {self.max_length - 1}, "
+                f"because settings.max_length is {self.max_length}"
             )
         for label in self.labels:
             if label != "O" and not (label[:2] in ("B-", "I-") and len(label) > 2):
                 raise ValueError(
-                    f"task.labels has {label!r}; spans are scored, so that a tag is 'O', 'B-type' or 'I-type'"
+                    f"settings.labels has {label!r}; spans are scored, so that a tag is 'O', 'B-type' or 'I-type'"
                 )
         if len(set(self.labels)) < len(self.labels):
-            raise ValueError(f"task.labels is {', '.join(self.labels)}; a tag may be there only once")
+            raise ValueError(f"settings.labels is {', '.join(self.labels)}; a tag may be there only once")
 
 
 class WordTags(NamedTuple):
@@ -162,7 +162,7 @@ class TokenClassification(Task[TaggedSentence, WordTags]):
             )
         for tag in example.tags:
             if tag not in labels:
-                raise ValueError(f"{example.id}: a tag is {tag!r}; task.labels are {', '.join(labels)}")
+                raise ValueError(f"{example.id}: a tag is {tag!r}; settings.labels are {', '.join(labels)}")
 
     def _word_tokens(self, example: TaggedSentence) -> list[np.ndarray]:
         """The tokens of each word, at least one, as they are in the words joined by spaces."""

@@ -29,15 +29,19 @@ class TextTokens(NamedTuple):
         return (first, last) if first <= last and start < end else None
 
 
-def text_tokens(tokenizer: Any, text: str) -> TextTokens:
-    """Tokenizes a whole text, however long, with a fast tokenizer.
+def text_tokens(tokenizer: Any, text: str, *, plain: bool = False) -> TextTokens:
+    """Tokenizes a whole text, however long.
 
-    All of it is text: a document that says "</s>" gets no separator from it.
+    Args:
+        tokenizer: a fast one.
+        text: of any length.
+        plain: whether all of it is text, so that a document that says "</s>" gets no separator from it.
+            Otherwise names of special tokens, "<mask>" among them, become these tokens.
     """
     encoded = tokenizer(
         text,
         add_special_tokens=False,
-        split_special_tokens=True,
+        split_special_tokens=plain,
         return_offsets_mapping=True,
         return_attention_mask=False,
         return_token_type_ids=False,

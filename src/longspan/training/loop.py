@@ -37,7 +37,7 @@ from longspan.training.processes import Parallel, Processes
 from longspan.training.recipe import Recipe
 from longspan.training.report import Report
 from longspan.training.run_folder import RunFolder, write_whole
-from longspan.training.schedules import factor
+from longspan.training.schedules import factor, warmup_steps
 from longspan.training.task_module import TaskModule
 from longspan.training.tokenising import Source, Tokenising
 
@@ -109,6 +109,7 @@ class Run:
         self.features = self._store("train")
         self.lengths = self.features.lengths
         self.total_steps = self._count_steps()
+        warmup_steps(recipe.schedule, self.total_steps)  # raises now rather than at the first step
         self.step, self.epoch, self.step_in_epoch = 0, 0, 0
         self.seconds, self.best = 0.0, math.nan
         self.checkpoints = Checkpoints(
