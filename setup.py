@@ -22,15 +22,14 @@ FLAGS = [
     "-Wno-psabi",
     "-g0",
 ]
-# name: (vector bytes, rows of a register tile, compiler flags)
-INSTRUCTION_SETS = {"portable": (16, 6, [])}
+# name: (vector bytes, compiler flags)
+INSTRUCTION_SETS = {"portable": (16, [])}
 if platform.machine() in ("x86_64", "AMD64"):
     FLAGS.append("-DLONGSPAN_X86")
     INSTRUCTION_SETS |= {
-        "avx2": (32, 6, ["-mavx2", "-mfma", "-mf16c"]),
+        "avx2": (32, ["-mavx2", "-mfma", "-mf16c"]),
         "avx512": (
             64,
-            12,
             ["-mavx2", "-mfma", "-mf16c", "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq"],
         ),
     }
@@ -46,9 +45,8 @@ class BuildKernel(build_ext):
         logs = [target.parent / "native_build.txt", SOURCES.parent / "native_build.txt"]
         try:
             objects = self.compile_one("dispatch.cpp", "dispatch", [])
-            for name, (vector_bytes, tile_rows, flags) in INSTRUCTION_SETS.items():
-                settings = {"ISA": name, "VECTOR_BYTES": vector_bytes, "TILE_ROWS": tile_rows}
-                defines = [f"-DLONGSPAN_{key}={value}" for key, value in settings.items()]
+            for name, (vector_bytes, flags) in INSTRUCTION_SETS.items():
+                defines = [f"-DLONGSPAN_ISA={name}", f"-DLONGSPAN_VECTOR_BYTES={vector_bytes}"]
                 objects += self.compile_one("kernel.cpp", name, [*flags, *defines])
             self.compiler.link_shared_object(
                 objects, str(target), extra_postargs=["-fopenmp"], target_lang="c++"

@@ -9,11 +9,10 @@ import pytest
 SOURCES = Path(__file__).parents[2] / "src/longspan/attention/csrc"
 
 
-def build_kernel(target: Path, *flags: str, vector_bytes: int, tile_rows: int) -> Path:
+def build_kernel(target: Path, *flags: str, vector_bytes: int) -> Path:
     """Compiles the kernel into the library ``target``, as its only instruction set ("portable")."""
     sources = [str(SOURCES / name) for name in ("dispatch.cpp", "kernel.cpp")]
-    settings = [f"-DLONGSPAN_TILE_ROWS={tile_rows}", "-fPIC", "-shared"]
-    return build_program(target, *sources, *settings, *flags, vector_bytes=vector_bytes)
+    return build_program(target, *sources, "-fPIC", "-shared", *flags, vector_bytes=vector_bytes)
 
 
 def build_program(target: Path, *sources_and_flags: str, vector_bytes: int) -> Path:

@@ -14,6 +14,8 @@ namespace LONGSPAN_ISA {
 
 // The smallest number of query blocks of a run.
 constexpr i64 kBackwardBlocks = 8;
+// Rows between the one that is written and the one that memory is asked for.
+constexpr i64 kFlushAhead = 8;
 
 // How the queries of a residue class are cut into runs, and which keys a run reaches.
 struct Runs {
@@ -76,7 +78,7 @@ struct Backward : PositionTerms<T, C> {
   i64 key_begin = 0, key_end = 0;
   alignas(64) C lse[kBlock], delta[kBlock];
 
-  using Base::Base;
+  Backward(const Problem& problem, const PositionTables<C>& tables) : Base(problem, tables, true) {}
 
   bool prepare(i64 window, i64 key_rows) {
     i64 size = 0;
@@ -119,6 +121,10 @@ struct Backward : PositionTerms<T, C> {
     const i64 after = odd && run + 1 < runs.count ? runs.key_begin(run + 1) : phase.key_steps;
     for (i64 t = key_begin; t < key_end; t++) {
       const bool add = t < before || t >= after;
+      if (t + kFlushAhead < key_end) {
+        this->template prefetch_row<1>(p.d_k, kv_head, phase.position(t + kFlushAhead));
+        this->template prefetch_row<1>(p.d_v, kv_head, phase.position(t + kFlushAhead));
+      }
       flush(p.d_k, d_k, t, C(p.scale), add);
       flush(p.d_v, d_v, t, C(1), add);
     }

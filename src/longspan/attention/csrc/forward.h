@@ -21,7 +21,7 @@ struct Forward : PositionTerms<T, C> {
   C* sums;  // [kBlock][width]: weighted sums of values, not yet normalised
   alignas(64) C highest[kBlock], total[kBlock], shrink[kBlock];
 
-  using Base::Base;
+  Forward(const Problem& problem, const PositionTables<C>& tables) : Base(problem, tables, false) {}
 
   bool prepare(i64 window) {
     i64 size = 0;

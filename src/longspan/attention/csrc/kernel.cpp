@@ -1,8 +1,8 @@
 // One instruction set's build of the kernel: the tasks of a call, spread over threads.
 //
-// Compiled once per instruction set, with LONGSPAN_ISA, LONGSPAN_VECTOR_BYTES and LONGSPAN_TILE_ROWS
-// set by the build. Results do not depend on the number of threads: the tasks and the order in which
-// their results are added are functions of the problem alone.
+// Compiled once per instruction set, with LONGSPAN_ISA and LONGSPAN_VECTOR_BYTES set by the build.
+// Results do not depend on the number of threads: the tasks and the order in which their results are
+// added are functions of the problem alone.
 #include <new>
 #include <vector>
 

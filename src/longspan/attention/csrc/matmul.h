@@ -7,9 +7,10 @@
 
 namespace LONGSPAN_ISA {
 
-// Tile height and width in registers: 6 x 2 fills 16 vector registers, 12 x 2 fills 32.
-constexpr int kTileRows = LONGSPAN_TILE_ROWS;
-constexpr int kTileVectors = 2;
+// Tile height and width in registers: 6 x 2 fills 16 vector registers, 6 x 4 fills 32. Not 12 x 2:
+// the addresses of twelve rows at a stride known only at run time do not fit into the other registers.
+constexpr int kTileRows = 6;
+constexpr int kTileVectors = LONGSPAN_VECTOR_BYTES == 64 ? 4 : 2;
 
 // A stride that the compiler knows.
 template <i64 N>
@@ -54,18 +55,24 @@ LONGSPAN_INLINE void tile_of(int rows, int depth, const C* a, RowStride a_row, S
     tile_of<Add, Vectors, Rows - 1>(rows, depth, a, a_row, a_step, b, b_step, c, c_row);
 }
 
+template <bool Add, int Vectors, class C, class RowStride, class StepStride>
+LONGSPAN_INLINE void tile_of_width(int vectors, int rows, int depth, const C* a, RowStride a_row, StepStride a_step,
+                                   const C* b, i64 b_step, C* c, i64 c_row) {
+  if (vectors == Vectors) tile_of<Add, Vectors, kTileRows>(rows, depth, a, a_row, a_step, b, b_step, c, c_row);
+  else if constexpr (Vectors > 1)
+    tile_of_width<Add, Vectors - 1>(vectors, rows, depth, a, a_row, a_step, b, b_step, c, c_row);
+}
+
 // C[r][0 .. vectors) (+)= sum over s < depth of A[r * a_row + s * a_step] * B[s * b_step + ...],
 // for at most kTileRows rows.
 template <bool Add, class C, class RowStride, class StepStride>
 __attribute__((noinline)) void matmul_rows(int rows, int vectors, int depth, const C* a, RowStride a_row,
                                            StepStride a_step, const C* b, i64 b_step, C* c, i64 c_row) {
-  constexpr int lanes = kLanes<C>;
-  for (; vectors >= kTileVectors; vectors -= kTileVectors) {
-    tile_of<Add, kTileVectors, kTileRows>(rows, depth, a, a_row, a_step, b, b_step, c, c_row);
-    b += kTileVectors * lanes;
-    c += kTileVectors * lanes;
+  for (; vectors > 0; vectors -= kTileVectors) {
+    tile_of_width<Add, kTileVectors>(smaller(vectors, kTileVectors), rows, depth, a, a_row, a_step, b, b_step, c, c_row);
+    b += kTileVectors * kLanes<C>;
+    c += kTileVectors * kLanes<C>;
   }
-  if (vectors) tile_of<Add, 1, kTileRows>(rows, depth, a, a_row, a_step, b, b_step, c, c_row);
 }
 
 }  // namespace LONGSPAN_ISA

@@ -68,8 +68,8 @@ struct PositionTerms : Worker<T, C> {
   i64 d_rows_size = 0;
   C line[kChunk + kBlock];
 
-  PositionTerms(const Problem& problem, const PositionTables<C>& position_tables)
-      : Base(problem),
+  PositionTerms(const Problem& problem, const PositionTables<C>& position_tables, bool is_backward)
+      : Base(problem, is_backward),
         tables(position_tables),
         has_bias(problem.bias != nullptr),
         has_product(problem.position_query.data != nullptr) {}

@@ -64,10 +64,11 @@ enum Seen { kWhole, kPartly, kNot };
 template <class T, class C>
 struct Worker {
   static constexpr int kVector = kLanes<C>;
-  static constexpr int kGroup = kTileVectors * kVector;  // lanes that a register tile covers
-  static_assert(kBlock % kGroup == 0, "a block is a whole number of tiles");
+  static constexpr int kGroup = 2 * kVector;  // lanes whose softmax is computed together
+  static_assert(kBlock % kGroup == 0, "a block is a whole number of groups");
 
   const Problem& p;
+  const bool backward;  // which of the two passes this is
   const int head_dim, width, vectors;  // width: head_dim rounded up to whole vectors
   char* memory = nullptr;
   i64 memory_size = 0;
@@ -88,12 +89,13 @@ struct Worker {
   C *q, *q_t;  // [kBlock][width] and [width][kBlock]
   C* scores;   // [kChunk][kBlock]
   Chunk<C> chunk;
-  i64 band_end = 0, prefetch_step = 1;
+  i64 key_limit = 0, keys_at_once = 1, lane_ahead = 0, lanes_at_once = 1;  // of the prefetches
   uint32_t query_hash[kBlock];
   uint32_t drop_below = 0;
 
-  explicit Worker(const Problem& problem)
+  Worker(const Problem& problem, bool is_backward)
       : p(problem),
+        backward(is_backward),
         head_dim(int(problem.head_dim)),
         width((head_dim + kVector - 1) / kVector * kVector),
         vectors(width / kVector),
@@ -175,20 +177,37 @@ struct Worker {
     band.clean = band.clean && is_clean<C>(poison);
   }
 
-  // Asks for rows that are needed soon, a few at a time between products, so that memory works while
-  // the processor multiplies: rows lie a page apart, out of the hardware prefetcher's sight.
-  void prefetch_rows() {
-    // While the block still misses keys of its own those are urgent; then come the next block's.
-    const bool urgent = band.to < band_end;
-    const i64 end = smaller(smaller(band.to + (urgent ? kChunk : kBlock), phase.key_steps),
-                            band.ahead + (urgent ? kTileRows : prefetch_step));
+  // Rows that are needed soon are asked for a few at a time between products, so that memory works while
+  // the processor multiplies: they lie a page apart, out of the hardware prefetcher's sight. Few at a
+  // time, because a core has some sixteen places for lines on their way, and waits when they are taken.
+  void plan_prefetches(i64 from, i64 to) {
+    key_limit = smaller(to + kBlock, phase.key_steps);
+    band.ahead = larger(band.ahead, larger(band.to, from));
+    const i64 tiles = (to - from + globals) / kTileRows + 1, chunks = (to - from + globals) / kChunk + 1;
+    const i64 lane_tiles = chunks * (kBlock / kTileRows + 1) + (backward ? 2 * tiles : 0);
+    keys_at_once = (key_limit - band.ahead) / (backward ? 2 * tiles : tiles) + 1;
+    lanes_at_once = kBlock / lane_tiles + 1;
+    lane_ahead = 0;
+  }
+  // The keys that this block has not packed yet, and those that the next one adds.
+  void prefetch_keys() {
+    const i64 end = smaller(key_limit, band.ahead + keys_at_once);
     for (; band.ahead < end; band.ahead++) {
       const i64 position = phase.position(band.ahead);
       prefetch_row<0>(p.k, kv_head, position);
       prefetch_row<0>(p.v, kv_head, position);
-      const i64 lane = band.ahead - band.to, row = block.row + lane * block.row_step;
-      if (row + kBlock * block.row_step < p.queries) prefetch_row<0>(p.q, head, row + kBlock * block.row_step);
-      if (row < p.queries) prefetch_row<1>(p.out, head, row);
+    }
+  }
+  // What is read for the queries of the next block and written for those of this one.
+  void prefetch_queries() {
+    const i64 end = smaller<i64>(kBlock, lane_ahead + lanes_at_once);
+    for (; lane_ahead < end; lane_ahead++) {
+      const i64 row = block.row + lane_ahead * block.row_step, next = row + kBlock * block.row_step;
+      if (next < p.queries) {
+        prefetch_row<0>(p.q, head, next);
+        if (backward) prefetch_row<0>(p.d_out, head, next), prefetch_row<0>(p.out, head, next);
+      }
+      if (row < p.queries) prefetch_row<1>(backward ? p.d_q : p.out, head, row);
     }
   }
   template <int Write>
@@ -249,8 +268,7 @@ struct Worker {
   void for_each_chunk(Visit visit) {
     i64 from, to;
     band_of_block(from, to);
-    band_end = to;
-    prefetch_step = larger<i64>(1, kBlock * kTileRows / larger<i64>(1, to - from));
+    plan_prefetches(from, to);
     for (i64 g = 0, t = from; g < globals || t < to;) {
       chunk.band = int(smaller<i64>(kChunk, globals - g));
       const i64 band_rows = smaller<i64>(kChunk - chunk.band, to - t);
@@ -337,7 +355,7 @@ struct Worker {
       for (int r = segment.begin; r < segment.end; r += kTileRows) {
         const int rows = smaller(kTileRows, segment.end - r);
         int low, high;
-        prefetch_rows();
+        prefetch_keys();
         if (!lane_hull(r, rows, low, high)) continue;
         const int first = low / kVector, last = smaller(high, block.count - 1) / kVector + 1;
         matmul_rows<false>(rows, last - first, head_dim, rows_of(segment) + i64(r - segment.begin) * width, i64(width),
@@ -351,6 +369,7 @@ struct Worker {
   void accumulate_lanes(const C* weights, RowsOf rows_of, C* result) {
     for (int q0 = 0; q0 < block.count; q0 += kTileRows) {
       const int lanes = smaller(kTileRows, block.count - q0);
+      prefetch_queries();
       for (const Segment<C>& segment : chunk.segments) {
         int from = segment.begin, to = segment.end;
         while (from < to && !chunk.any_sees(from, q0, q0 + lanes - 1)) from++;
@@ -376,6 +395,7 @@ struct Worker {
       for (int r = segment.begin; r < segment.end; r += kTileRows) {
         const int rows = smaller(kTileRows, segment.end - r);
         int low, high;
+        prefetch_queries();
         if (!lane_hull(r, rows, low, high)) continue;
         high = smaller(high, block.count - 1);
         C* result = result_of(segment) + i64(r - segment.begin) * width;
