@@ -118,7 +118,8 @@ def test_a_killed_run_goes_on_to_the_same_bits(recipe: Path, finished: Path, tmp
 def _together(recipe: Path, out: Path, *arguments: str) -> list[float]:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command += ["-m", "longspan", "train", str(recipe), "--out", str(out), "--model.dropout", "0", *arguments]
-    run = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    run = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
     assert run.returncode == 0, run.stderr[-3000:]
     return _losses(out)
 
@@ -130,7 +131,8 @@ def test_two_processes_train_as_one(recipe: Path, tmp_path: Path, parallel: str)
     assert losses == pytest.approx(_losses(tmp_path / "one"), rel=2e-4)
     one, two = _weights(tmp_path / "one"), _weights(tmp_path / "two")
     for name in one:
-        torch.testing.assert_close(two[name], one[name], rtol=1e-3, atol=1e-5)
+        # Adam makes steps of the size of the rate even of gradients that are rounding errors.
+        torch.testing.assert_close(two[name], one[name], rtol=1e-3, atol=1e-4)
 
 
 def test_the_mean_does_not_depend_on_pieces(recipe: Path, tmp_path: Path) -> None:
@@ -185,7 +187,7 @@ def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path) -> None:
 def test_bad_data_stop_the_run_with_their_error(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path / "recipe")
     (tmp_path / "recipe" / "dev.jsonl").write_text('{"id": "x"}\n')
-    with pytest.raises(ValueError, match="text"):
+    with pytest.raises(ValueError, match="dev.jsonl, line 1: .* is missing"):
         _train(recipe, tmp_path / "run")
 
 

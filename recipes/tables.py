@@ -1,0 +1,218 @@
+"""Runs the paper's tables 5, 7 and 10 in small, one run after the other, and writes what came out.
+
+A run that has its result is not run again, and one that was cut off goes on, so this may be stopped and
+started at will. The table holds the runs that are there.
+
+    python recipes/tables.py --data data --model models/granite-30m-english [--only table-5 ...]
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+RECIPES = Path(__file__).parent / "cpu"
+# The model as it was before it became long: what does not fit is cut off, or read in pieces.
+SHORT = ("--model.max_length", "null", "--settings.max_length", "512")
+CONTINUED = "{runs}/table-5-trained-0/last"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """A row of a table."""
+
+    table: str
+    name: str
+    title: str
+    recipe: str
+    overrides: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = (0,)
+    source: str | None = None
+    """Of the model, where it is not the one that all begin with."""
+
+    def folder(self, runs: Path, seed: int) -> Path:
+        """Of one of its runs."""
+        return runs / f"{self.table}-{self.name}-{seed}"
+
+
+_HEAD = "{runs}/table-5-short-0/last"
+_NOTHING = ("--run.steps", "0")
+
+EXPERIMENTS = (
+    Experiment(
+        table="table-5",
+        name="short",
+        title="short model, 512 tokens, after fitting a head",
+        recipe="mlm-head",
+    ),
+    Experiment(
+        table="table-5",
+        name="random",
+        title="4,096 tokens, random new positions",
+        recipe="mlm-continue",
+        overrides=("--model.positions", "random", *_NOTHING),
+        source=_HEAD,
+    ),
+    Experiment(
+        table="table-5",
+        name="copied",
+        title="4,096 tokens, copied positions",
+        recipe="mlm-continue",
+        overrides=_NOTHING,
+        source=_HEAD,
+    ),
+    Experiment(
+        table="table-5",
+        name="trained",
+        title="... after further training",
+        recipe="mlm-continue",
+        source=_HEAD,
+    ),
+    Experiment(
+        table="table-5",
+        name="positions",
+        title="... training the new positions only",
+        recipe="mlm-continue",
+        overrides=("--optimizer.train_only", "new_positions"),
+        source=_HEAD,
+    ),
+    *(
+        Experiment(
+            table="table-7",
+            name=f"{recipe}-{kind}",
+            title=f"{title}, {kind}",
+            recipe=recipe,
+            overrides=SHORT if kind == "short" else (),
+            seeds=seeds,
+        )
+        for recipe, title, seeds in (
+            ("hyperpartisan", "Hyperpartisan", (0, 1, 2, 3, 4)),
+            ("imdb", "IMDB", (0,)),
+            ("peerread", "PeerRead", (0,)),
+            ("hotpotqa", "HotpotQA", (0,)),
+            ("litbank", "LitBank coreference", (0,)),
+        )
+        for kind in ("short", "long")
+    ),
+    *(
+        Experiment(
+            table="table-10", name=name, title=title, recipe="hotpotqa", overrides=overrides, source=source
+        )
+        for name, title, overrides, source in (
+            ("continued", "Longformer, after further pretraining", (), CONTINUED),
+            ("2048", "... sequences of 2,048", ("--settings.max_length", "2048"), CONTINUED),
+            ("no-globals", "... no global tokens", ("--settings.global_tokens", "false"), CONTINUED),
+            (
+                "no-projections",
+                "... no projections of their own for global tokens",
+                ("--model.separate_global_projections", "false"),
+                CONTINUED,
+            ),
+            ("positions", "... only the new positions pretrained", (), "{runs}/table-5-positions-0/last"),
+            ("no-mlm", "... no further pretraining", (), None),
+        )
+    ),
+)
+
+
+def command(experiment: Experiment, seed: int, where: argparse.Namespace) -> list[str]:
+    """The command of one run."""
+    source = (experiment.source or str(where.model)).format(runs=where.runs)
+    # What is long already needs no lengthening.
+    is_long = source.endswith("/last") and experiment.recipe != "mlm-continue"
+    return [
+        "longspan",
+        "train",
+        str(RECIPES / f"{experiment.recipe}.yaml"),
+        *("--out", str(experiment.folder(where.runs, seed)), "--resume"),
+        *("--data.root", str(where.data), "--data.cache", str(where.runs / "features")),
+        *("--model.source", source),
+        *(("--model.max_length", "null") if is_long else ()),
+        *("--run.seed", str(seed), "--data.split_seed", str(seed)),
+        *experiment.overrides,
+    ]
+
+
+def results(experiment: Experiment, runs: Path) -> list[dict[str, Any]]:
+    """What came out, a run each; runs that are not there are left out."""
+    found = [experiment.folder(runs, seed) / "result.json" for seed in experiment.seeds]
+    return [json.loads(path.read_text()) for path in found if path.exists()]
+
+
+def row(experiment: Experiment, runs: Path) -> str | None:
+    """A line of a table: means over seeds, and the spread where there are several."""
+    found = results(experiment, runs)
+    if not found:
+        return None
+    cells: list[str] = []
+    for name in found[0]["scores"]:
+        values = [one["scores"][name] for one in found]
+        spread = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
+        cells.append(f"{name} {statistics.mean(values):.3f}{spread}")
+    minutes = statistics.mean(one["seconds"] for one in found) / 60
+    return f"| {experiment.title} | {len(found)} | {', '.join(cells)} | {minutes:.1f} |"
+
+
+def page(where: argparse.Namespace) -> str:
+    """The page with all tables."""
+    from longspan.benchmarks.machine import describe
+
+    machine = describe()
+    lines = [
+        "# The paper's tables in small",
+        "",
+        "Written by `recipes/tables.py`. Every run begins from granite-30m-english, a RoBERTa of 6 layers",
+        f"with 384 components. Machine: {machine['cpu']}, {machine['threads']} threads, which other work",
+        "shared at times. Spreads are standard deviations over seeds, which also choose the split where",
+        "none is official.",
+    ]
+    for table in dict.fromkeys(one.table for one in EXPERIMENTS):
+        rows = [(one, row(one, where.runs)) for one in EXPERIMENTS if one.table == table]
+        if any(text for _, text in rows):
+            lines += [
+                "",
+                f"## {table.replace('-', ' ').capitalize()}",
+                "",
+                "| | runs | scores | minutes |",
+                "|---|---|---|---|",
+            ]
+            lines += [text for _, text in rows if text]
+            lines += ["", "```sh", *(_said(one, where) for one, text in rows if text), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def _said(experiment: Experiment, where: argparse.Namespace) -> str:
+    short = argparse.Namespace(data=Path("data"), runs=Path("runs"), model=Path("models") / where.model.name)
+    words = command(experiment, experiment.seeds[0], short)
+    words[2] = f"recipes/cpu/{experiment.recipe}.yaml"
+    return " ".join(words)
+
+
+def main() -> None:
+    """Runs what is missing and writes the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--data", type=Path, default=Path("data"))
+    parser.add_argument("--model", type=Path, default=Path("models/granite-30m-english"))
+    parser.add_argument("--runs", type=Path, default=Path("runs"))
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/tasks.md"))
+    parser.add_argument("--only", nargs="*", default=[], help="beginnings of names, as in table-7-imdb")
+    parser.add_argument("--write-only", action="store_true", help="run nothing")
+    where = parser.parse_args()
+    for experiment in EXPERIMENTS:
+        name = f"{experiment.table}-{experiment.name}"
+        chosen = not where.only or any(name.startswith(one) for one in where.only)
+        for seed in experiment.seeds if chosen and not where.write_only else ():
+            if not (experiment.folder(where.runs, seed) / "result.json").exists():
+                words = command(experiment, seed, where)
+                print(" ".join(words), flush=True)
+                subprocess.run([sys.executable, "-m", *words], check=True)
+                where.out.write_text(page(where), encoding="utf-8")
+    where.out.write_text(page(where), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
