@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longspan.data.examples import LabelledDocument
-from longspan.data.splits import Splits, split, train_dev_test
+from longspan.data.splits import Splits, sample, split, train_dev_test
 
 
 def documents(labels: list[str]) -> list[LabelledDocument]:
@@ -92,3 +92,14 @@ def test_refuses() -> None:
     for fractions in ((0.5, 0.6), (1.0, 0.0), (1.5, -0.5)):
         with pytest.raises(ValueError, match=r"fractions is .* above 0 and 1 together"):
             split(documents(["x"]), fractions, seed=0)
+
+
+def test_a_sample_is_mixed_and_the_same_in_any_order() -> None:
+    sorted_by_label = documents(["a"] * 500 + ["b"] * 500)
+    chosen = sample(sorted_by_label, 100, seed=3)
+    assert len({one.id for one in chosen}) == 100
+    assert 30 < Counter(one.label for one in chosen)["a"] < 70
+    assert sample(reversed(sorted_by_label), 100, seed=3) == chosen != sample(sorted_by_label, 100, seed=4)
+    assert len(sample(sorted_by_label, 5000, seed=0)) == 1000
+    with pytest.raises(ValueError, match="count is 0; it must be at least 1"):
+        sample(sorted_by_label, 0, seed=0)

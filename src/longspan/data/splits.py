@@ -5,6 +5,7 @@ gives the same split. No generator of random numbers, whose stream could change,
 """
 
 import hashlib
+import heapq
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -93,6 +94,22 @@ def split(
             parts[bisect_right(ends, place)].extend(together)
             place += len(together)
     return tuple(tuple(sorted(part, key=lambda example: _order(seed, example.id))) for part in parts)
+
+
+def sample(examples: Iterable[E], count: int, *, seed: int) -> list[E]:
+    """So many of the examples, as if drawn by lot: files are often sorted by label.
+
+    Args:
+        examples: with an id of their own each; only ``count`` are held at a time.
+        count: at least 1; where there are fewer examples, all.
+        seed: any integer; another one gives other examples.
+
+    Raises:
+        ValueError: ``count`` is less than 1.
+    """
+    if count < 1:
+        raise ValueError(f"count is {count}; it must be at least 1")
+    return heapq.nsmallest(count, examples, key=lambda example: _order(seed, example.id))
 
 
 def _groups(examples: Iterable[E], group: Callable[[E], str] | None) -> list[list[E]]:

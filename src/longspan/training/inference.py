@@ -59,13 +59,16 @@ class Predictor:
         )
 
 
-def read_examples(predictor: Predictor, where: str, format: FormatName | None) -> list[Any]:
+def read_examples(
+    predictor: Predictor, where: str, format: FormatName | None, *, targets: bool = True
+) -> list[Any]:
     """Examples for a predictor.
 
     Args:
         predictor: that will read them.
         where: a path, or ``path#part``.
         format: of the data; that of the training data if None.
+        targets: whether our JSONL must have what is to be predicted: to be scored, it must.
 
     Raises:
         ValueError: the task does not read this format, or the data are wrong.
@@ -75,4 +78,4 @@ def read_examples(predictor: Predictor, where: str, format: FormatName | None) -
         raise ValueError(
             f"format is {chosen!r}; the task {predictor.task.name} reads {', '.join(predictor.task.formats)}"
         )
-    return list(read_part(where, chosen, seed=predictor.recipe.data.split_seed))
+    return list(read_part(where, chosen, seed=predictor.recipe.data.split_seed, targets=targets))

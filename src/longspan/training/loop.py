@@ -19,7 +19,11 @@ from typing import Any, cast
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    set_model_state_dict,
+)
 from torch.nn.parallel import DistributedDataParallel
 
 from longspan.conversion.loading import load_tokenizer
@@ -110,7 +114,7 @@ class Run:
         self.lengths = self.features.lengths
         self.total_steps = self._count_steps()
         warmup_steps(recipe.schedule, self.total_steps)  # raises now rather than at the first step
-        self.step, self.epoch, self.step_in_epoch = 0, 0, 0
+        self.step, self.epoch, self.step_in_epoch, self.steps_of_epoch = 0, 0, 0, 0
         self.seconds, self.best = 0.0, math.nan
         self.checkpoints = Checkpoints(
             folder.checkpoints, keep=recipe.run.keep_checkpoints, processes=processes
@@ -127,7 +131,8 @@ class Run:
             f"{self.total_steps:,} steps"
         )
         begun = time.monotonic() - self.seconds
-        scores: dict[str, float] = {}
+        # Without a step to make, the model is scored as it is.
+        scores = {} if self.step < self.total_steps else self._evaluate()
         with self.report.shown(self.step, self.total_steps):
             for indices in self._steps():
                 step_begun = time.monotonic()
@@ -229,7 +234,9 @@ class Run:
         self._save_model(self.folder.last, scores)
         if "test" in self.data:
             if self.folder.best.exists():
-                self.model.load_state_dict(self.task.load(self.folder.best).state_dict())
+                whole = self.task.load(self.folder.best).state_dict()
+                options = StateDictOptions(full_state_dict=True)  # fsdp's processes take their parts of it
+                set_model_state_dict(self.model, whole, options=options)
             scores = self._score("test")
             self.report.scores(self.step, {f"test {name}": value for name, value in scores.items()})
             self._log("test", scores)
@@ -247,6 +254,7 @@ class Run:
         """What is left of the run, from where it stands."""
         while self.step < self.total_steps:
             plan = self._plan(self.epoch)
+            self.steps_of_epoch = len(plan)
             while self.step_in_epoch < len(plan) and self.step < self.total_steps:
                 at = self.step_in_epoch
                 self.step_in_epoch += 1  # a checkpoint after the step begins with the next one
@@ -272,7 +280,7 @@ class Run:
         every = self.recipe.run.evaluate_every
         if is_last:
             return True
-        return self.step % every == 0 if every else self.step_in_epoch == len(self._plan(self.epoch))
+        return self.step % every == 0 if every else self.step_in_epoch == self.steps_of_epoch
 
     def _build(self) -> None:
         """The model on its device, wrapped for the processes, and its optimizer."""

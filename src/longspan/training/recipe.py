@@ -37,9 +37,9 @@ class DataSettings:
     root: str = "."
     """What the paths are relative to."""
     split_seed: int = 0
-    """Of parts that are not official."""
+    """Of parts that are not official, and of the examples that limits leave."""
     train_limit: int | None = None
-    """Only so many examples, from the beginning of the file or the part."""
+    """Only so many examples, drawn by ``split_seed``."""
     dev_limit: int | None = None
     cache: str | None = None
     """A folder for tokenised data, shared by runs; None keeps them in the run's own folder."""

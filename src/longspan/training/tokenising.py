@@ -4,7 +4,6 @@ Stores are named by what they depend on, so that a second run, or the next seed,
 """
 
 import hashlib
-import itertools
 import json
 import threading
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from typing import Any
 
 from longspan.data.formats import FormatName
 from longspan.data.parts import read_part
+from longspan.data.splits import sample
 from longspan.tasks.task import Task
 from longspan.training.feature_store import FeatureStore, write_features
 
@@ -36,7 +36,7 @@ class Source:
     def examples(self) -> Iterator[Any]:
         """The examples, in the order that stores count them in."""
         read = read_part(self.where, self.format, root=Path(self.root), seed=self.split_seed)
-        return itertools.islice(read, self.limit)
+        return read if self.limit is None else iter(sample(read, self.limit, seed=self.split_seed))
 
     def fingerprint(self) -> str:
         """Differs where the store would."""
