@@ -185,3 +185,8 @@ def test_a_perfect_prediction(gold: list[list[int]]) -> None:
     if gold:
         assert found.b_cubed.f1 == found.ceaf_e.f1 == found.mentions.f1 == 1
     assert found.muc.f1 == any(len(cluster) > 1 for cluster in gold)
+
+
+def test_clusters_without_a_common_mention_score_0() -> None:
+    scores = score_coreference({"a": [[(5, 6), (7, 8)]]}, {"a": [[(0, 1), (2, 3)]]})
+    assert (scores.conll, scores.mentions.f1) == (0, 0)

@@ -68,7 +68,7 @@ def test_loss(model: Callable[[Path], Path], tmp_path: Path) -> None:
     assert loss.targets == len(features)
     with torch.no_grad():
         logits = built_model(batch)
-    expected: dict[str, float] = {"paragraphs": 0.0, "sentences": 0.0, "span": 0.0, "kind": 0.0}
+    expected: dict[str, float] = {"paragraphs": 0.0, "sentences": 0.0, "span": 0.0, "answer_kind": 0.0}
     for at, one in enumerate(features):
         for part, row, labels, weight in (
             ("paragraphs", logits.relevant[at], one["is_relevant"], 2.0),
@@ -78,7 +78,7 @@ def test_loss(model: Callable[[Path], Path], tmp_path: Path) -> None:
                 if label >= 0:
                     expected[part] += weight * math.log1p(math.exp(-logit if label else logit))
         if one["kind"] >= 0:
-            expected["kind"] -= 7 * logits.kind[at].log_softmax(0)[one["kind"].item()].item()
+            expected["answer_kind"] -= 7 * logits.kind[at].log_softmax(0)[one["kind"].item()].item()
         may = [place for place, start in enumerate(one["start"]) if start >= 0 or place == 0]
         for row, right in ((logits.start[at], one["is_start"]), (logits.end[at], one["is_end"])):
             if right.any():
@@ -326,7 +326,7 @@ def test_a_short_model_made_long(tmp_path: Path) -> None:
         ({"max_paragraphs": 1}, "settings.max_paragraphs is 1; it must be at least 2"),
         ({"max_answer_tokens": 0}, "settings.max_answer_tokens is 0; it must be at least 1"),
         ({"support_paragraphs": -1}, "settings.support_paragraphs is -1; it must be at least 0"),
-        ({"sentence_weight": math.nan}, "task.sentence_weight is nan; it must be at least 0"),
+        ({"sentence_weight": math.nan}, "settings.sentence_weight is nan; it must be at least 0"),
     ],
 )
 def test_wrong_settings(changes: dict[str, Any], message: str) -> None:

@@ -97,7 +97,8 @@ def predict(
 
     with user_mistakes():
         predictor = Predictor(run, checkpoint)
-        predictions = predictor(read_examples(predictor, input, format or predictor.task.formats[0]))
+        chosen = format or predictor.task.formats[0]
+        predictions = predictor(read_examples(predictor, input, chosen, targets=False))
     if out is None:
         for one in predictions:
             print(json.dumps(one, ensure_ascii=False))

@@ -12,11 +12,18 @@ from longspan.data.records import read_jsonl, wrong
 from longspan.data.splits import Splits, train_dev_test
 
 
-def read_labelled(path: Path) -> Iterator[LabelledDocument]:
-    """Our JSONL: ``{"id", "text", "label"}``; labels are strings, or integers that become strings."""
+def read_labelled(path: Path, *, targets: bool = True) -> Iterator[LabelledDocument]:
+    """Our JSONL: ``{"id", "text", "label"}``; labels are strings, or integers that become strings.
+
+    Args:
+        path: the file.
+        targets: whether every document must have a label.
+    """
     for record in read_jsonl(path, unique="id"):
         yield LabelledDocument(
-            id=record.text_or_number("id"), text=record.text("text"), label=record.text_or_number("label")
+            id=record.text_or_number("id"),
+            text=record.text("text"),
+            label=record.text_or_number("label") if targets or record.has("label") else "",
         )
 
 

@@ -16,17 +16,24 @@ from longspan.data.records import Record, read_jsonl, wrong
 BLANKED = "documents with blanked words"
 
 
-def read_coreference(path: Path) -> Iterator[CoreferenceDocument]:
-    """Our JSONL: ``{"id", "sentences", "clusters", "speakers"}``; the speakers may be left out."""
+def read_coreference(path: Path, *, targets: bool = True) -> Iterator[CoreferenceDocument]:
+    """Our JSONL: ``{"id", "sentences", "clusters", "speakers"}``; the speakers may be left out.
+
+    Args:
+        path: the file.
+        targets: whether every document must have clusters.
+    """
     for record in read_jsonl(path, unique="id"):
         sentences = _nested_texts(record, "sentences")
+        has_clusters = targets or record.has("clusters")
+        clusters = _given_clusters(record, sum(map(len, sentences))) if has_clusters else []
         speakers = _nested_texts(record, "speakers") if record.has("speakers") else None
         if speakers is not None and list(map(len, speakers)) != list(map(len, sentences)):
             raise record.error("speakers", "shaped as the sentences")
         yield CoreferenceDocument(
             id=record.text_or_number("id"),
             sentences=sentences,
-            clusters=in_order(_given_clusters(record, sum(map(len, sentences))), record.where),
+            clusters=in_order(clusters, record.where),
             speakers=speakers,
         )
 

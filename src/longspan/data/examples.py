@@ -23,6 +23,7 @@ class LabelledDocument:
     id: str
     text: str
     label: str
+    """Empty where nobody knows."""
 
 
 class Span(NamedTuple):
@@ -122,6 +123,7 @@ class TaggedSentence:
     id: str
     words: tuple[str, ...]
     tags: tuple[str, ...]
+    """Empty where nobody knows."""
 
 
 Example: TypeAlias = (

@@ -45,12 +45,9 @@ FormatName: TypeAlias = Literal[
 
 _READERS: Mapping[FormatName, Callable[[Path], Iterator[Example]]] = {
     "text": texts.read_texts,
-    "classification": classification.read_labelled,
     "qa": extractive_qa.read_questions,
     "candidates": candidates.read_candidates,
     "multihop": hotpotqa.read_multihop,
-    "coreference": coreference.read_coreference,
-    "tagging": tagging.read_tagged,
     "imdb": classification.read_imdb,
     "hyperpartisan": classification.read_hyperpartisan,
     "peerread": classification.read_peerread,
@@ -62,15 +59,25 @@ _READERS: Mapping[FormatName, Callable[[Path], Iterator[Example]]] = {
 }
 
 
-def read(path: Path, format: FormatName, dropped: Counter[str] | None = None) -> Iterator[Example]:
+def read(
+    path: Path, format: FormatName, dropped: Counter[str] | None = None, *, targets: bool = True
+) -> Iterator[Example]:
     """The examples of a file, a folder or an archive.
 
     Args:
         path: where they are.
         format: how they are written.
         dropped: counts what is left out by rule, by reason; without it, that is logged.
+        targets: whether our JSONL must have what is learned: labels, tags, clusters. What is wanted of new
+            documents is not known.
     """
     match format:
+        case "classification":
+            return classification.read_labelled(path, targets=targets)
+        case "coreference":
+            return coreference.read_coreference(path, targets=targets)
+        case "tagging":
+            return tagging.read_tagged(path, targets=targets)
         case "quac":
             return quac.read_quac(path, dropped=dropped)
         case "hotpotqa":

@@ -20,7 +20,9 @@ _OFFICIAL: Mapping[FormatName, tuple[str, ...]] = {
 }
 
 
-def read_part(where: str, format: FormatName, *, root: Path = Path(), seed: int = 0) -> Iterator[Example]:
+def read_part(
+    where: str, format: FormatName, *, root: Path = Path(), seed: int = 0, targets: bool = True
+) -> Iterator[Example]:
     """The examples of a part of a data set.
 
     Args:
@@ -28,6 +30,7 @@ def read_part(where: str, format: FormatName, *, root: Path = Path(), seed: int 
         format: how it is written.
         root: what the path is relative to.
         seed: of a split of 80, 10 and 10 percent, where none is official.
+        targets: see `longspan.data.formats.read`.
 
     Raises:
         ValueError: the path does not exist, or there is no such part.
@@ -37,7 +40,7 @@ def read_part(where: str, format: FormatName, *, root: Path = Path(), seed: int 
     if not path.exists():
         raise ValueError(f"{path} does not exist; it must be a file or a folder in the format {format}")
     if not part:
-        return formats.read(path, format)
+        return formats.read(path, format, targets=targets)
     parts = _OFFICIAL.get(format, Splits._fields)
     if part not in parts:
         raise ValueError(f"{where}: the part is {part!r}; it must be one of {', '.join(parts)}")
@@ -54,7 +57,7 @@ def read_part(where: str, format: FormatName, *, root: Path = Path(), seed: int 
         case "hotpotqa":
             return _part(hotpotqa.split_hotpotqa(path, seed=seed), part)
         case _:
-            return _part(train_dev_test(formats.read(path, format), seed=seed), part)
+            return _part(train_dev_test(formats.read(path, format, targets=targets), seed=seed), part)
 
 
 def _part(splits: Splits[Any], part: str) -> Iterator[Example]:

@@ -10,11 +10,18 @@ from longspan.data.records import read_jsonl, wrong
 DOCUMENT_START = "-DOCSTART-"
 
 
-def read_tagged(path: Path) -> Iterator[TaggedSentence]:
-    """Our JSONL: ``{"id", "words", "tags"}``."""
+def read_tagged(path: Path, *, targets: bool = True) -> Iterator[TaggedSentence]:
+    """Our JSONL: ``{"id", "words", "tags"}``.
+
+    Args:
+        path: the file.
+        targets: whether every sentence must have tags.
+    """
     for record in read_jsonl(path, unique="id"):
-        words, tags = record.texts("words"), record.texts("tags")
-        if len(words) != len(tags):
+        words = record.texts("words")
+        has_tags = targets or record.has("tags")
+        tags = record.texts("tags") if has_tags else ()
+        if has_tags and len(words) != len(tags):
             raise record.error("tags", f"{len(words)} strings, one for each word")
         yield TaggedSentence(id=record.text_or_number("id"), words=words, tags=tags)
 

@@ -96,12 +96,14 @@ def _summed(
     """One metric over all documents.
 
     scorch returns a document's recall and precision; times their denominators they are numerators again.
-    Where a denominator is 0, scorch returns 0, and so is the numerator.
+    Where a denominator is 0, scorch returns 0, and so is the numerator. Where no mention is common, all
+    numerators are 0; scorch would divide by 0 there.
     """
     found_parts: list[float] = []
     right_parts: list[float] = []
     for gold, found in documents:
-        recall, precision, _ = metric(gold, found)
+        has_common = not set().union(*gold).isdisjoint(set().union(*found))
+        recall, precision, _ = metric(gold, found) if has_common else (0.0, 0.0, 0.0)
         found_parts.append(float(recall) * denominator(gold))
         right_parts.append(float(precision) * denominator(found))
     return ratios(

@@ -181,7 +181,7 @@ class MultiHopQA(Task[MultiHopQuestion, Reading]):
             "paragraphs": settings.paragraph_weight * _yes_or_no_loss(logits.relevant, batch["is_relevant"]),
             "sentences": settings.sentence_weight * _yes_or_no_loss(logits.support, batch["is_support"]),
             "span": settings.span_weight * span.sum(),
-            "kind": settings.kind_weight * kind,
+            "answer_kind": settings.kind_weight * kind,
         }
         total = torch.stack(list(parts.values())).sum()
         count = torch.tensor(len(batch["input_ids"]), device=total.device)

@@ -46,7 +46,8 @@ class TokenClassificationSettings(TaskSettings):
         for label in self.labels:
             if label != "O" and not (label[:2] in ("B-", "I-") and len(label) > 2):
                 raise ValueError(
-                    f"settings.labels has {label!r}; spans are scored, so that a tag is 'O', 'B-type' or 'I-type'"
+                    f"settings.labels has {label!r}; spans are scored, so that a tag is 'O', 'B-type' "
+                    "or 'I-type'"
                 )
         if len(set(self.labels)) < len(self.labels):
             raise ValueError(f"settings.labels is {', '.join(self.labels)}; a tag may be there only once")

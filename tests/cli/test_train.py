@@ -1,0 +1,163 @@
+"""`longspan train`, `evaluate`, `predict` and `plot run` as a user types them, in this process."""
+
+import json
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from transformers.utils import logging
+
+from longspan.cli.main import main
+from longspan.training.metrics_log import read_metrics
+from tests.training.runs import GOOD, write_recipe, write_reviews
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def loudness() -> Generator[None]:
+    """Loading a model makes transformers quiet, which other tests of this process would inherit."""
+    verbosity = logging.get_verbosity()
+    yield
+    logging.set_verbosity(verbosity)
+    logging.enable_progress_bar()
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    fast = {"lr": 3e-3, "head_lr": 3e-3}
+    return write_recipe(tmp_path_factory.mktemp("recipe"), optimizer=fast, model={"dropout": 0.0})
+
+
+@pytest.fixture(scope="module")
+def run(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run."""
+    out = tmp_path_factory.mktemp("runs") / "finished"
+    _does("train", recipe, "--out", out)
+    return out
+
+
+def _does(*arguments: object) -> None:
+    """Runs a command that must succeed."""
+    with pytest.raises(SystemExit) as stop:
+        main([str(argument) for argument in arguments])
+    assert stop.value.code == 0
+
+
+def _fails(capsys: Captured, *arguments: object) -> str:
+    """What a command that must fail says: one line, exit code 2, nothing on stdout."""
+    with pytest.raises(SystemExit) as stop:
+        main([str(argument) for argument in arguments])
+    assert stop.value.code == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert len(said.err.splitlines()) == 1 and said.err.startswith("longspan: ")
+    return said.err
+
+
+def test_train_prints_the_scores_and_where_the_run_is(recipe: Path, tmp_path: Path, capsys: Captured) -> None:
+    out = tmp_path / "run"
+    _does("train", recipe, "--run.steps", "3", "--out", out, "--optimizer.lr=1e-3")
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in printed] == ["accuracy", "macro_f1", "The"]
+    assert printed[-1] == f"The run is in {out}."
+    assert "lr: 0.001" in (out / "config.yaml").read_text()
+    assert json.loads((out / "result.json").read_text())["step"] == 3
+
+
+def test_a_run_without_a_name_is_called_as_its_recipe(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _does("train", recipe, "--run.steps", "3")
+    assert "The run is in runs/recipe." in capsys.readouterr().out
+    assert (tmp_path / "runs" / "recipe" / "last" / "config.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "hint"),
+    [
+        (["--optimizer.rl", "1"], "optimizer.rl is no field of a recipe; did you mean optimizer.lr?"),
+        (["--setings.max_length", "64"], "did you mean settings?"),
+        (["--run.steps", "many"], "run.steps is 'many'; it must be an integer"),
+        (["--data.train", "none.jsonl"], "none.jsonl does not exist"),
+        (["--model.source", "no/such/model"], "no/such/model"),
+        (["--parallel", "fsdp"], "needs torchrun"),
+        (["--parallel", "dpp"], "ddp"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_mistakes_are_one_line(
+    overrides: list[str], hint: str, recipe: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    assert hint in _fails(capsys, "train", recipe, *overrides, "--out", tmp_path / "run")
+
+
+def test_a_recipe_that_is_not_there(tmp_path: Path, capsys: Captured) -> None:
+    assert "none.yaml cannot be read" in _fails(capsys, "train", tmp_path / "none.yaml")
+
+
+def test_a_folder_that_is_not_empty_is_left_alone(recipe: Path, tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    said = _fails(capsys, "train", recipe, "--out", tmp_path)
+    assert "not empty; choose another folder, or go on with --resume" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_resume_goes_on_after_a_stop(recipe: Path, tmp_path: Path, capsys: Captured) -> None:
+    out = tmp_path / "run"
+    command = ["train", str(recipe), "--out", str(out)]
+    _does(*command, "--run.minutes", "0")
+    _does(*command, "--resume")
+    assert "Going on from step-00000001." in capsys.readouterr().err
+    assert [line["step"] for line in read_metrics(out) if line["kind"] == "train"] == list(range(1, 13))
+
+
+def test_resume_of_a_finished_run_keeps_its_scores(recipe: Path, tmp_path: Path, capsys: Captured) -> None:
+    command = ["train", str(recipe), "--out", str(tmp_path / "run"), "--run.steps", "3"]
+    _does(*command)
+    first = capsys.readouterr().out
+    _does(*command, "--resume")
+    assert capsys.readouterr().out == first
+
+
+def test_without_a_step_the_model_is_scored_as_it_is(recipe: Path, tmp_path: Path, capsys: Captured) -> None:
+    _does("train", recipe, "--run.steps", "0", "--schedule.warmup", "0", "--out", tmp_path / "run")
+    assert "macro_f1" in capsys.readouterr().out
+    assert (tmp_path / "run" / "last" / "config.json").exists()
+
+
+def test_evaluate_prints_scores(run: Path, tmp_path: Path, capsys: Captured) -> None:
+    data, out = write_reviews(tmp_path / "more.jsonl", 6), tmp_path / "said.jsonl"
+    _does("evaluate", run, "--data", data, "--out", out)
+    assert capsys.readouterr().out == "accuracy  1.0000\nmacro_f1  1.0000\n"
+    assert len(out.read_text().splitlines()) == 6
+
+
+def test_predict_reads_documents_without_labels(run: Path, tmp_path: Path, capsys: Captured) -> None:
+    new, out = tmp_path / "new.jsonl", tmp_path / "said.jsonl"
+    new.write_text(json.dumps({"id": "a", "text": GOOD}) + "\n")
+    _does("predict", run, "--input", new)
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["id"], printed["label"]) == ("a", "good")
+    _does("predict", run, "--input", new, "--out", out, "--checkpoint", "last")
+    assert capsys.readouterr().out == ""
+    assert json.loads(out.read_text())["label"] == "good"
+    assert "label is missing" in _fails(capsys, "evaluate", run, "--data", new)
+
+
+def test_a_folder_without_a_run(run: Path, tmp_path: Path, capsys: Captured) -> None:
+    said = _fails(capsys, "predict", tmp_path, "--input", "new.jsonl")
+    assert "is no folder of a run: it has no config.yaml" in said
+    said = _fails(capsys, "evaluate", run, "--data", "none.jsonl")
+    assert "none.jsonl does not exist" in said
+    said = _fails(capsys, "evaluate", run, "--data", "none.jsonl", "--format", "hotpotqa")
+    assert "the task classification reads classification, imdb, hyperpartisan, peerread" in said
+
+
+def test_plot_run_draws_it(run: Path, tmp_path: Path, capsys: Captured) -> None:
+    picture = tmp_path / "run.png"
+    _does("plot", "run", run, "--output", picture)
+    assert capsys.readouterr().out == f"Picture: {picture}\n"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert "metrics.jsonl" in _fails(capsys, "plot", "run", tmp_path, "--output", picture)

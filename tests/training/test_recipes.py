@@ -1,0 +1,120 @@
+"""The recipes and the samples that are published, and every task from its sample to predictions."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longspan.data import formats
+from longspan.data.formats import FormatName
+from longspan.tasks.registry import TASKS
+from longspan.training.inference import Predictor, read_examples
+from longspan.training.loop import train
+from longspan.training.metrics_log import read_metrics
+from longspan.training.recipe import read_recipe
+from tests.tasks.tiny import tiny_longformer
+from tests.training.runs import write_recipe
+
+ROOT = Path(__file__).parents[2]
+SAMPLES = ROOT / "samples"
+RECIPES = sorted([*(ROOT / "recipes").rglob("*.yaml"), *SAMPLES.glob("*.yaml")])
+TARGETS = {
+    "classification": ("label",),
+    "qa": ("answers", "spans", "is_impossible"),
+    "candidates": ("answer",),
+    "hotpotqa": ("answer", "supporting_facts", "type"),
+    "coreference": ("clusters",),
+    "tagging": ("tags",),
+    "masked-lm": (),
+}
+"""What a sample has that somebody who asks for predictions does not know."""
+SAID = {
+    "classification": {"label", "probabilities"},
+    "qa": {"answer", "document", "start", "end", "score"},
+    "candidates": {"answer", "scores"},
+    "hotpotqa": {"answer", "supporting_facts", "paragraphs"},
+    "coreference": {"clusters", "mentions"},
+    "tagging": {"words", "tags"},
+    "masked-lm": {"masks", "loss", "tokens", "right", "characters"},
+}
+"""The fields of a prediction beside its id, as docs/tasks.md has them."""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_longformer(tmp_path_factory.mktemp("model"))
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_recipes_are_right(path: Path) -> None:
+    recipe = read_recipe(path)
+    assert recipe.settings.max_length <= (recipe.model.max_length or 4096)
+    assert (recipe.batch.micro_tokens or recipe.batch.tokens) <= recipe.batch.tokens
+
+
+def test_there_is_a_sample_and_a_recipe_for_every_task() -> None:
+    recipes = {path.stem: read_recipe(path) for path in SAMPLES.glob("*.yaml")}
+    assert {path.stem for path in SAMPLES.glob("*.jsonl")} == set(recipes)
+    assert sorted(recipe.task for recipe in recipes.values()) == sorted(TASKS)
+    for name, recipe in recipes.items():
+        assert recipe.data.format == name == TASKS[recipe.task].formats[0]
+
+
+@pytest.mark.parametrize("name", sorted(task.formats[0] for task in TASKS.values()))
+def test_samples_are_read(name: FormatName) -> None:
+    examples = list(formats.read(SAMPLES / f"{name}.jsonl", name))
+    assert 6 <= len(examples) <= 12
+
+
+def _arguments(model: Path, cache: Path) -> list[str]:
+    """A recipe of the samples in small; its model has no room for 4,096 tokens, and needs none."""
+    fields = {"model.source": model, "model.max_length": "null", "settings.max_length": 256}
+    fields |= {"data.root": SAMPLES, "data.cache": cache, "run.epochs": "null", "run.steps": 2}
+    return [f"--{name}={value}" for name, value in fields.items()]
+
+
+def _without_targets(sample: Path, out: Path, targets: tuple[str, ...]) -> Path:
+    lines = [json.loads(line) for line in sample.read_text(encoding="utf-8").splitlines()]
+    asked: list[dict[str, Any]] = [
+        {name: value for name, value in line.items() if name not in targets} for line in lines
+    ]
+    out.write_text("".join(json.dumps(line) + "\n" for line in asked), encoding="utf-8")
+    return out
+
+
+@pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_task_from_its_sample_to_predictions(path: Path, model: Path, tmp_path: Path) -> None:
+    recipe = read_recipe(path, _arguments(model, tmp_path / "cache"))
+    scores = train(recipe, tmp_path / "run")
+    task = TASKS[recipe.task]
+    assert task.best_score in scores
+    lines = read_metrics(tmp_path / "run")
+    assert [line["step"] for line in lines if line["kind"] == "train"] == [1, 2]
+
+    predictor = Predictor(tmp_path / "run", "last")
+    sample = SAMPLES / f"{path.stem}.jsonl"
+    examples = read_examples(predictor, str(sample), None)
+    predictions = predictor(examples)
+    # Read back from its folder, the model is the one that was scored while it was trained.
+    assert predictor.task.score(examples, predictions) == pytest.approx(scores)
+    assert [one["id"] for one in predictions] == [example.id for example in examples]
+    assert all(set(one) == SAID[recipe.task] | {"id"} for one in predictions)
+
+    unknown = _without_targets(sample, tmp_path / "new.jsonl", TARGETS[recipe.task])
+    asked = read_examples(predictor, str(unknown), None, targets=False)
+    assert json.loads(json.dumps(predictor(asked))) == json.loads(json.dumps(predictions))
+
+
+def test_the_best_model_is_tested_where_weights_are_shared_out(tmp_path: Path) -> None:
+    recipe, out = write_recipe(tmp_path / "recipe"), tmp_path / "run"
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command += ["-m", "longspan", "train", str(recipe), "--out", str(out), "--parallel", "fsdp"]
+    command += ["--run.steps", "3", "--data.test", str(tmp_path / "recipe" / "dev.jsonl")]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    assert done.returncode == 0, done.stderr[-3000:]
+    scores = {line["kind"]: line["macro_f1"] for line in read_metrics(out) if "macro_f1" in line}
+    assert scores["test"] == scores["dev"]  # they are the same reviews
