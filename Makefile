@@ -26,7 +26,7 @@ test: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
-	$(BIN)/pytest -q
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto
 
 demo: setup
 	$(BIN)/longspan bench attention --quick --output demo

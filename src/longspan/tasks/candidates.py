@@ -22,7 +22,7 @@ from torch.nn import functional as F
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from longspan.data.examples import CandidateQuestion
-from longspan.tasks.models import EncoderWithHead, ModelSettings, load_model
+from longspan.tasks.models import EncoderWithHead, ModelSettings, grow_embeddings, load_model
 from longspan.tasks.task import Batch, Feature, Loss, Task, TaskSettings, padded
 from longspan.tasks.windows import text_tokens, windows
 
@@ -138,9 +138,7 @@ class CandidateScoring(Task[CandidateQuestion, CandidateScores]):
     def build(self, model: ModelSettings) -> nn.Module:
         """The encoder with embeddings for the markers, and a new head."""
         encoder = load_model(model, None)
-        if cast(nn.Embedding, encoder.get_input_embeddings()).num_embeddings < len(self.tokenizer):
-            # Drawn as the model's own were; transformers' default takes the covariance of all others.
-            encoder.resize_token_embeddings(len(self.tokenizer), mean_resizing=False)
+        grow_embeddings(encoder, len(self.tokenizer))
         return self._with_head(encoder)
 
     def save(self, model: nn.Module, folder: Path) -> None:

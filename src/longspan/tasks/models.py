@@ -66,6 +66,13 @@ def load_model(settings: ModelSettings, head: Head | None, **config: Any) -> Pre
     return model
 
 
+def grow_embeddings(encoder: PreTrainedModel, tokens: int) -> None:
+    """Gives tokens that a task added an embedding, drawn as the model's own were."""
+    if cast(nn.Embedding, encoder.get_input_embeddings()).num_embeddings < tokens:
+        # transformers' default takes the covariance of all others.
+        encoder.resize_token_embeddings(tokens, mean_resizing=False)
+
+
 def share_global_projections(model: nn.Module) -> None:
     """Lets global tokens use the projections of all others: one set of weights, trained as one."""
     for module in model.modules():

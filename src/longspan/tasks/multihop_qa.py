@@ -22,7 +22,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from longspan.data.examples import MultiHopQuestion
 from longspan.metrics.hotpotqa import score_hotpotqa
-from longspan.tasks.models import EncoderWithHead, ModelSettings, load_model
+from longspan.tasks.models import EncoderWithHead, ModelSettings, grow_embeddings, load_model
 from longspan.tasks.multihop_features import KINDS, SMALLEST_LENGTH, UNKNOWN, MultiHopReader, Text, texts
 from longspan.tasks.multihop_head import MultiHopHead, MultiHopLogits
 from longspan.tasks.spans import best_spans, or_loss
@@ -150,9 +150,7 @@ class MultiHopQA(Task[MultiHopQuestion, Reading]):
     def build(self, model: ModelSettings) -> nn.Module:
         """The encoder with embeddings for the markers, which are drawn from torch's generator, and a head."""
         encoder = load_model(model, None)
-        embeddings = cast(nn.Embedding, encoder.get_input_embeddings())
-        if embeddings.num_embeddings < len(self.tokenizer):
-            encoder.resize_token_embeddings(len(self.tokenizer), mean_resizing=False)
+        grow_embeddings(encoder, len(self.tokenizer))
         return _with_head(encoder)
 
     def save(self, model: nn.Module, folder: Path) -> None:

@@ -32,9 +32,8 @@ class Predictor:
         self.recipe = folder.recipe()
         model = getattr(folder, checkpoint)
         if not model.exists():
-            raise ValueError(
-                f"{run} has no model {checkpoint!r}; it must be best or last, and be trained first"
-            )
+            there = [name for name in ("best", "last") if (run / name).exists()]
+            raise ValueError(f"{run} has no model {checkpoint!r}; it has {' and '.join(there) or 'none yet'}")
         self._processes = Processes()
         tokenizer: Any = load_tokenizer(model)
         self.task: Task[Any, Any] = TASKS[self.recipe.task](self.recipe.settings, tokenizer)

@@ -58,7 +58,7 @@ class Processes:
             return module
         if self.parallel == "ddp":
             # Some weights get no gradient in some tasks: global projections without a global token.
-            return DistributedDataParallel(module, find_unused_parameters=True, broadcast_buffers=False)
+            return DistributedDataParallel(module, find_unused_parameters=True)
         for part in module.modules():
             if type(part).__name__ in layers:
                 fully_shard(part)

@@ -3,6 +3,7 @@
 Stores are named by what they depend on, so that a second run, or the next seed, finds them.
 """
 
+import copy
 import hashlib
 import json
 import threading
@@ -61,7 +62,9 @@ class Tokenising:
     """
 
     def __init__(self, source: Source, task: Task[Any, Any], cache: Path, *, works: bool = True) -> None:
-        self._source, self._task = source, task
+        self._source = source
+        # Its own tokenizer: one that another thread is using cannot be set up for a call.
+        self._task = type(task)(task.settings, copy.deepcopy(task.tokenizer))
         self._folder = cache / source.fingerprint()
         self._error: Exception | None = None
         self._thread: threading.Thread | None = None
