@@ -103,7 +103,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(recipe: Path, finished: Path, tmp
     out = tmp_path / "killed"
     command = [sys.executable, "-m", "longspan", "train", str(recipe), "--out", str(out), "--resume"]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    wanted = random.randrange(3, 11)
+    wanted = random.Random(os.getpid()).randrange(3, 11)
     while len(_losses(out) if (out / "metrics.jsonl").exists() else []) < wanted:
         assert process.poll() is None, "it ended before it could be killed"
         time.sleep(0.01)
@@ -127,12 +127,15 @@ def _together(recipe: Path, out: Path, *arguments: str) -> list[float]:
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
 def test_two_processes_train_as_one(recipe: Path, tmp_path: Path, parallel: str) -> None:
     _train(recipe, tmp_path / "one", "--model.dropout", "0", "--run.steps", "4")
-    losses = _together(recipe, tmp_path / "two", "--run.steps", "4", "--parallel", parallel)
+    # Scores before the last step, which are seldom better ones, come between steps and checkpoints.
+    often = ("--run.evaluate_every", "1", "--run.checkpoint_every", "1")
+    losses = _together(recipe, tmp_path / "two", "--run.steps", "4", "--parallel", parallel, *often)
     assert losses == pytest.approx(_losses(tmp_path / "one"), rel=2e-4)
     one, two = _weights(tmp_path / "one"), _weights(tmp_path / "two")
     for name in one:
-        # Adam makes steps of the size of the rate even of gradients that are rounding errors.
-        torch.testing.assert_close(two[name], one[name], rtol=1e-3, atol=1e-4)
+        # Softmax does not see a bias of keys: its gradients are rounding errors, which Adam makes steps of.
+        if not name.endswith(("key.bias", "key_global.bias")):
+            torch.testing.assert_close(two[name], one[name], rtol=1e-3, atol=1e-4)
 
 
 def test_the_mean_does_not_depend_on_pieces(recipe: Path, tmp_path: Path) -> None:
@@ -141,6 +144,45 @@ def test_the_mean_does_not_depend_on_pieces(recipe: Path, tmp_path: Path) -> Non
             recipe, tmp_path / name, "--model.dropout", "0", f"--batch.micro_tokens={tokens}", "--run.steps=3"
         )
     assert _losses(tmp_path / "pieces") == pytest.approx(_losses(tmp_path / "whole"), rel=1e-5)
+
+
+def test_going_back_leaves_nothing_of_the_other_branch(recipe: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    _train(recipe, out, *FAST)
+    back = out / "checkpoints" / "step-00000009"
+    slow = (
+        "--optimizer.lr",
+        "0",
+        "--optimizer.head_lr",
+        "0",
+        "--run.steps",
+        "11",
+        "--run.evaluate_every",
+        "1",
+    )
+    _train(recipe, out, "--model.dropout", "0", *slow, resume=back)
+    names = [path.name for path in sorted((out / "checkpoints").iterdir())]
+    assert names == ["step-00000009", "step-00000011"]
+    assert json.loads((out / "best" / "scores.json").read_text())["step"] <= 11
+    assert [line["step"] for line in read_metrics(out) if line["kind"] == "train"] == list(range(1, 12))
+
+
+def test_a_finished_run_is_not_scored_again(recipe: Path, tmp_path: Path) -> None:
+    first = _train(recipe, tmp_path / "run", "--run.steps", "2", "--schedule.warmup", "0")
+    lines = read_metrics(tmp_path / "run")
+    again = _train(recipe, tmp_path / "run", "--run.steps", "2", "--schedule.warmup", "0", resume=True)
+    assert again == first and read_metrics(tmp_path / "run") == lines
+
+
+def test_a_gradient_that_is_no_number_does_not_move_the_weights(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    norms = iter([1.0, 1.0, 1.0, float("nan")])
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", lambda *_: torch.tensor(next(norms)))
+    with pytest.raises(FloatingPointError, match="norm is nan"):
+        _train(recipe, tmp_path / "run")
+    assert json.loads((tmp_path / "run" / "not-a-number.json").read_text())["step"] == 3
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-00000003"]
 
 
 def test_a_folder_with_a_run_is_refused(recipe: Path, finished: Path) -> None:

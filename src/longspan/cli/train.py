@@ -69,9 +69,9 @@ def evaluate(
         examples = read_examples(predictor, data, format)
         predictions = predictor(examples)
         scores = predictor.task.score(examples, predictions)
+    _print(scores)
     if out is not None:
         _write(out, predictions)
-    _print(scores)
 
 
 def predict(

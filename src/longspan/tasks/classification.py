@@ -56,7 +56,12 @@ class Classification(Task[LabelledDocument, ClassScores]):
             raise ValueError(
                 f"{example.id}: label is {example.label!r}; settings.labels are {', '.join(labels)}"
             )
-        ids = self.tokenizer(example.text, truncation=True, max_length=self.settings.max_length)["input_ids"]
+        ids = self.tokenizer(
+            example.text,
+            truncation=True,
+            max_length=self.settings.max_length,
+            split_special_tokens=True,  # <s> is struck-through text in a document from the web
+        )["input_ids"]
         is_global = np.zeros(len(ids), dtype=bool)
         is_global[0] = self.settings.global_tokens
         label = labels.index(example.label) if example.label in labels else -1

@@ -292,7 +292,9 @@ class Coreference(Task[CoreferenceDocument, LinkedSpans]):
             return []
         # As in running text, where a space is before a word.
         spaced = [f" {word}" for word in (*words, "?")]
-        *pieces, mark = self.tokenizer(spaced, add_special_tokens=False, verbose=False)["input_ids"]
+        *pieces, mark = self.tokenizer(
+            spaced, add_special_tokens=False, split_special_tokens=True, verbose=False
+        )["input_ids"]
         return [piece or mark for piece in pieces]
 
     def _links(self, model: nn.Module, documents: Sequence[TokenDocument]) -> Iterator[SpanLinks]:

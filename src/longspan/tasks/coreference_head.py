@@ -101,7 +101,8 @@ class CoreferenceHead(nn.Module):
 
     def mention_scores(self, words: WordStates, starts: Tensor, ends: Tensor) -> Tensor:
         """[spans]: of spans that need not be kept ones, at most ``max_span_width`` words long."""
-        return self.mention(self.embedder(words, starts, ends))
+        with torch.autocast(starts.device.type, enabled=False):
+            return self.mention(self.embedder(words, starts, ends))
 
     def _links(
         self, hidden: Tensor, first: Tensor, last: Tensor, sentence: Tensor, speaker: Tensor

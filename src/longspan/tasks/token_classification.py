@@ -169,7 +169,7 @@ class TokenClassification(Task[TaggedSentence, WordTags]):
         """The tokens of each word, at least one, as they are in the words joined by spaces."""
         words = example.words
         ends = np.cumsum([len(word) + 1 for word in words]) - 1
-        text = text_tokens(self.tokenizer, " ".join(words))
+        text = text_tokens(self.tokenizer, " ".join(words), plain=True)
         # A token is the word's that its last character is in. The space before a word is that word's.
         of_word = np.searchsorted(ends, np.maximum(text.ends - 1, text.starts), side="right")
         borders = np.searchsorted(np.maximum.accumulate(of_word), np.arange(len(words) + 1))

@@ -4,7 +4,7 @@ A step is inputs of like length, up to a number of tokens over all processes. Wh
 seed and the epoch alone, not on how many processes there are, so that any number of them trains the same.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -55,7 +55,7 @@ def share_of(
         lengths: [inputs].
         rank: of the process.
         processes: how many there are.
-        micro_tokens: the most tokens of a piece.
+        micro_tokens: the most tokens of a piece, with its padding.
     """
     shares: list[list[int]] = [[] for _ in range(processes)]
     loads = [0] * processes
@@ -63,12 +63,30 @@ def share_of(
         to = loads.index(min(loads))
         shares[to].append(index)
         loads[to] += int(lengths[index])
-    pieces = [_cut(share, lengths, micro_tokens, None) for share in shares]
+    pieces = [list(padded_pieces(share, lengths, micro_tokens)) for share in shares]
     most = max(len(piece) for piece in pieces)
     mine = [Micro(piece, counts=True) for piece in pieces[rank]]
     # Processes meet in every piece: who has fewer computes the step's shortest input again, for nothing.
     shortest = min(step, key=lambda at: int(lengths[at]))
     return mine + [Micro([shortest], counts=False)] * (most - len(mine))
+
+
+def padded_pieces(inputs: Iterable[int], lengths: np.ndarray, tokens: int) -> Iterator[list[int]]:
+    """Inputs cut into pieces that have at most so many tokens when they are padded to their longest.
+
+    Args:
+        inputs: longest first, so that what does not fit in memory fails at once.
+        lengths: [all inputs].
+        tokens: the most of a piece; a longer input is a piece of its own.
+    """
+    piece: list[int] = []
+    for index in inputs:
+        if piece and (len(piece) + 1) * int(lengths[piece[0]]) > tokens:
+            yield piece
+            piece = []
+        piece.append(index)
+    if piece:
+        yield piece
 
 
 def feature_seed(seed: int, epoch: int, index: int) -> int:

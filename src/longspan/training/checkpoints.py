@@ -10,7 +10,7 @@ import json
 import shutil
 import warnings
 import zlib
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -58,20 +58,11 @@ class Checkpoints:
         """
         final = self._folder / f"step-{step:08d}"
         new = self._folder / f".{final.name}"
-        failed = ""
-        try:
-            if self._processes.is_main:
-                new.mkdir()
-            self._processes.wait()
-            with _alone_without_warning():
-                save(_state(model, optimizer), checkpoint_id=new, no_dist=not self._processes.together)
-            if self._processes.is_main:
-                (new / _PROGRESS).write_text(json.dumps(progress))
-                sums = {file.name: _checksum(file) for file in sorted(new.iterdir())}
-                (new / _FILES).write_text(json.dumps(sums))
-        except (OSError, RuntimeError, CheckpointException) as error:
-            failed = " ".join(str(error).split())
-        if any(self._processes.gather(failed)):
+        # The folder first: processes that write together would wait for one that could not begin.
+        failed = self._failure(lambda: new.mkdir(exist_ok=True)) or self._failure(
+            lambda: self._write(new, model, optimizer, progress)
+        )
+        if failed:
             if self._processes.is_main:
                 shutil.rmtree(new, ignore_errors=True)
             kept = self.complete()
@@ -85,6 +76,33 @@ class Checkpoints:
                 shutil.rmtree(old)
         self._processes.wait()
         return final
+
+    def _write(
+        self, new: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Mapping[str, Any]
+    ) -> None:
+        with _alone_without_warning():
+            save(_state(model, optimizer), checkpoint_id=new, no_dist=not self._processes.together)
+        if self._processes.is_main:
+            (new / _PROGRESS).write_text(json.dumps(progress))
+            sums = {file.name: _checksum(file) for file in sorted(new.iterdir())}
+            (new / _FILES).write_text(json.dumps(sums))
+
+    def _failure(self, work: Callable[[], None]) -> str:
+        """Does ``work`` and says what failed in any process; "" if nothing did."""
+        failed = ""
+        try:
+            work()
+        except (OSError, RuntimeError, CheckpointException) as error:
+            failed = " ".join(str(error).split()) or type(error).__name__
+        return next(filter(None, self._processes.gather(failed)), "")
+
+    def forget_after(self, path: Path) -> None:
+        """Removes the checkpoints of a branch that a run has left by going back to ``path``."""
+        if self._processes.is_main:
+            for later in self.complete():
+                if later.name > path.name:
+                    shutil.rmtree(later)
+        self._processes.wait()
 
     def load(self, path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
         """Brings model and optimizer to where they were.
@@ -116,11 +134,12 @@ def _alone_without_warning() -> Generator[None]:
 
 def _state(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     """References to all tensors of a run, by name; loading writes into them."""
+    weights = model.state_dict()  # first: it makes fsdp share out again what a forward pass gathered
     names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
     moments: dict[str, dict[str, Tensor]] = {
         names[parameter]: dict(state) for parameter, state in optimizer.state.items()
     }
-    return {"model": model.state_dict(), "optimizer": moments}
+    return {"model": weights, "optimizer": moments}
 
 
 def _make_state(optimizer: torch.optim.Optimizer) -> None:
@@ -128,7 +147,7 @@ def _make_state(optimizer: torch.optim.Optimizer) -> None:
     for group in optimizer.param_groups:
         for parameter in group["params"]:
             optimizer.state[parameter] = {
-                "step": torch.tensor(0.0),
+                "step": torch.zeros((), device=parameter.device),  # where a fused AdamW wants it
                 "exp_avg": torch.zeros_like(parameter),
                 "exp_avg_sq": torch.zeros_like(parameter),
             }

@@ -1,7 +1,7 @@
 """Predictions for a data set, and their scores; any number of processes share the work."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from longspan.tasks.task import Feature, Task
-from longspan.training.batches import feature_seed
+from longspan.training.batches import feature_seed, padded_pieces
 from longspan.training.processes import Processes
 
 
@@ -100,7 +100,8 @@ def _outputs(
 ) -> dict[int, list[Any]]:
     """The outputs of every example's features, by the example's number."""
     mine: dict[int, Any] = {}
-    pieces = list(_pieces(features.lengths, tokens))
+    lengths = features.lengths
+    pieces = list(padded_pieces(np.argsort(-lengths, kind="stable").tolist(), lengths, tokens))
     # Every process computes as many pieces, since fsdp's meet in each; who has fewer repeats one.
     rounds = -(-len(pieces) // processes.count)
     for round_ in range(rounds):
@@ -120,15 +121,3 @@ def _outputs(
     for index in range(len(features)):
         by_example[int(features.example[index])].append(everyone[index])
     return by_example
-
-
-def _pieces(lengths: np.ndarray, tokens: int) -> Iterator[list[int]]:
-    """Inputs of like length, longest first: what does not fit in memory fails at once."""
-    piece: list[int] = []
-    for index in np.argsort(-lengths, kind="stable").tolist():
-        if piece and (len(piece) + 1) * int(lengths[piece[0]]) > tokens:
-            yield piece
-            piece = []
-        piece.append(index)
-    if piece:
-        yield piece

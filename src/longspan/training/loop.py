@@ -92,8 +92,8 @@ class Run:
         processes.wait()
         task_class = TASKS[recipe.task]
         self.recipe = recipe
-        examples = self._source("train").examples()
-        self.recipe = replace(recipe, settings=task_class.resolved(recipe.settings, examples))
+        resolved = task_class.resolved(recipe.settings, self._training_examples())
+        self.recipe = replace(recipe, settings=resolved)
         tokenizer = load_tokenizer(recipe.model.source)
         if tokenizer is None:
             raise ValueError(f"model.source is {recipe.model.source!r}, which has no tokenizer")
@@ -119,6 +119,7 @@ class Run:
         self.checkpoints = Checkpoints(
             folder.checkpoints, keep=recipe.run.keep_checkpoints, processes=processes
         )
+        self._examples: dict[str, list[Any]] = {}
         if resume:
             self._resume(resume)
         self.log = MetricsLog(folder.path, resume_step=self.step) if processes.is_main else None
@@ -126,6 +127,11 @@ class Run:
     def train(self) -> dict[str, float]:
         """Runs to the end of the recipe."""
         run = self.recipe.run
+        finished = self.folder.result()
+        if finished and finished["step"] == self.step == self.total_steps:
+            self.report.say("The run is finished.")
+            return finished["scores"]
+        self._check_data()
         self.report.say(
             f"{self.recipe.task}: {len(self.features):,} inputs, {int(self.lengths.sum()):,} tokens, "
             f"{self.total_steps:,} steps"
@@ -143,9 +149,9 @@ class Run:
                 speed = tokens / (time.monotonic() - step_begun)
                 self.report.step(self.step, values["loss"], speed)
                 if self.step % run.log_every == 0 or self.step == self.total_steps:
+                    self._check_data()
                     self._log("train", values | {"tokens_per_second": speed, "tokens": tokens})
-                out_of_time = run.minutes is not None and self.seconds > 60 * run.minutes
-                is_last = self.step == self.total_steps or any(self.processes.gather(out_of_time))
+                is_last = self.step == self.total_steps or self._is_out_of_time()
                 if self._is_due(is_last):
                     scores = self._evaluate()
                 if self.step % run.checkpoint_every == 0 or is_last:
@@ -183,14 +189,14 @@ class Run:
         totals = self._summed(sums)
         targets = max(totals.pop("targets"), 1.0)
         values = {name: total / targets for name, total in totals.items()}
-        if not math.isfinite(values["loss"]):
-            self._stop_at_nan(indices, values)
         for parameter in self.model.parameters():
             if parameter.grad is not None:  # processes average; the mean is over targets, not processes
                 parameter.grad.mul_(processes.count / targets)
-        if recipe.optimizer.clip is not None:
-            norm = nn.utils.clip_grad_norm_(self.model.parameters(), recipe.optimizer.clip)
-            values["gradient_norm"] = float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)  # pyright: ignore
+        most = math.inf if recipe.optimizer.clip is None else recipe.optimizer.clip
+        norm: Any = nn.utils.clip_grad_norm_(self.model.parameters(), most)
+        values["gradient_norm"] = float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
+        if not (math.isfinite(values["loss"]) and math.isfinite(values["gradient_norm"])):
+            self._stop_at_nan(indices, values)
         scale = factor(recipe.schedule, self.step, self.total_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = group["base_lr"] * scale
@@ -218,7 +224,9 @@ class Run:
         return scores
 
     def _score(self, part: str) -> dict[str, float]:
-        examples = list(self._source(part).examples())
+        examples = self._examples.setdefault(part, [])
+        if not examples:
+            examples += self._source(part).examples()
         predictions = predict(
             self.task,
             self.module,
@@ -274,7 +282,7 @@ class Run:
         epochs = cast(float, run.epochs)
         whole = sum(len(self._plan(epoch)) for epoch in range(int(epochs)))
         rest = epochs - int(epochs)
-        return max(1, whole + (math.ceil(rest * len(self._plan(int(epochs)))) if rest else 0))
+        return whole + (math.ceil(rest * len(self._plan(int(epochs)))) if rest else 0)
 
     def _is_due(self, is_last: bool) -> bool:
         every = self.recipe.run.evaluate_every
@@ -287,10 +295,15 @@ class Run:
         recipe, processes = self.recipe, self.processes
         torch.manual_seed(recipe.run.seed)
         self.model = self.task.build(recipe.model)
+        if processes.parallel == "fsdp" and recipe.optimizer.train_only == "new_positions":
+            raise ValueError(
+                "optimizer.train_only is new_positions, which fsdp cannot do; use --parallel ddp"
+            )
         no_decay = train_only(self.model, recipe.optimizer.train_only)
         heads = head_parameters(self.model)
         # Shared-out weights cannot be saved as they are; a whole model takes them in.
-        self._whole = copy.deepcopy(self.model) if processes.parallel == "fsdp" else None
+        is_shared = processes.parallel == "fsdp"
+        self._whole = copy.deepcopy(self.model) if is_shared and processes.is_main else None
         self.model.to(processes.device)
         layers = {
             name for part in self.model.modules() for name in getattr(part, "_no_split_modules", None) or ()
@@ -306,7 +319,11 @@ class Run:
         progress = self.checkpoints.load(path, self.model, self.optimizer)
         self.step, self.seconds = progress["step"], progress["seconds"]
         self.epoch, self.step_in_epoch = progress["epoch"], progress["step_in_epoch"]
-        self.best = math.nan if progress["best"] is None else progress["best"]
+        self.checkpoints.forget_after(path)
+        # A best model of a branch that was left, or that was lost, is written anew.
+        best: float | None = progress["best"]
+        is_of_this_branch = 0 <= self.folder.step_of(self.folder.best) <= self.step
+        self.best = best if best is not None and is_of_this_branch else math.nan
         self.report.say(f"Going on from {path.name}.")
 
     def _checkpoint(self) -> None:
@@ -321,28 +338,30 @@ class Run:
 
     def _save_model(self, folder: Path, scores: dict[str, float]) -> None:
         model = self.model
-        if self._whole is not None:
+        if self.processes.parallel == "fsdp":
             options = StateDictOptions(full_state_dict=True, cpu_offload=True)
             whole = get_model_state_dict(self.model, options=options)
-            if self.processes.is_main:
+            if self._whole is not None:
                 self._whole.load_state_dict(whole)
                 model = self._whole
         if self.processes.is_main:
-            self.folder.save_model(folder, self.task, model, self.recipe, scores)
+            self.folder.save_model(folder, self.task, model, self.recipe, self.step, scores)
         self.processes.wait()
 
     def _stop_at_nan(self, indices: list[int], values: dict[str, float]) -> None:
         path = self.folder.path / "not-a-number.json"
-        wanted = set(self.features.example[indices].tolist())
-        examples = self._source("train").examples()
-        ids = [example.id for number, example in enumerate(examples) if number in wanted]
         if self.processes.is_main:
+            wanted = set(self.features.example[indices].tolist())
+            examples = enumerate(self._source("train").examples())
+            ids = [example.id for number, example in examples if number in wanted]
             said = {"step": self.step, "epoch": self.epoch, "features": indices, "examples": ids}
             said |= {name: str(value) for name, value in values.items()}
             write_whole(path, json.dumps(said, indent=2) + "\n")
+        self.processes.wait()
         raise FloatingPointError(
-            f"the loss of step {self.step} is {values['loss']}; {path} names its inputs. Try a lower "
-            "optimizer.lr, a longer schedule.warmup, or run.precision fp32"
+            f"the loss of step {self.step} is {values['loss']} and its gradient's norm is "
+            f"{values['gradient_norm']}; {path} names its inputs. Try a lower optimizer.lr, a longer "
+            "schedule.warmup, or run.precision fp32"
         )
 
     def _source(self, part: str) -> Source:
@@ -367,6 +386,19 @@ class Run:
             tokenising.store()
         self.processes.wait()
         return tokenising.store()
+
+    def _training_examples(self) -> Iterator[Any]:
+        """Read only when somebody asks for the first one."""
+        yield from self._source("train").examples()
+
+    def _check_data(self) -> None:
+        """Mistakes in data that are used later stop a run as soon as they are found."""
+        for tokenising in self.data.values():
+            tokenising.check()
+
+    def _is_out_of_time(self) -> bool:
+        minutes = self.recipe.run.minutes
+        return minutes is not None and any(self.processes.gather(self.seconds > 60 * minutes))
 
     def _in_step(self, *, is_last: bool) -> AbstractContextManager[Any]:
         """Gradients travel between processes once a step, with its last piece."""

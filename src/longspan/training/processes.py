@@ -5,6 +5,7 @@ does not change what is computed but for rounding.
 """
 
 import os
+from datetime import timedelta
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import torch
@@ -40,7 +41,8 @@ class Processes:
                 "parallel is fsdp, which needs torchrun: torchrun --nproc-per-node 2 -m longspan ..."
             )
         if self.together:
-            dist.init_process_group("cpu:gloo,cuda:nccl" if has_gpu else "gloo")
+            # The others wait while the first tokenises a corpus or writes a model.
+            dist.init_process_group("cpu:gloo,cuda:nccl" if has_gpu else "gloo", timeout=timedelta(days=1))
 
     @property
     def is_main(self) -> bool:

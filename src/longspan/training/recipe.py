@@ -54,7 +54,11 @@ class BatchSettings:
     examples: int | None = None
     """The most inputs of a step, where that is fewer."""
     micro_tokens: int | None = None
-    """The most tokens that a process computes at once; more are accumulated. None is ``tokens``."""
+    """The most tokens that a process computes at once, padding included; more are accumulated. None is
+    ``tokens``."""
+
+    def __post_init__(self) -> None:
+        _at_least(1, tokens=self.tokens, examples=self.examples, micro_tokens=self.micro_tokens)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,6 +76,9 @@ class OptimizerSettings:
     """The most that the gradient's norm may be."""
     train_only: Part = "all"
     """Which weights learn."""
+
+    def __post_init__(self) -> None:
+        _at_least(0, lr=self.lr, head_lr=self.head_lr, weight_decay=self.weight_decay, clip=self.clip)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,6 +98,16 @@ class RunSettings:
     log_every: int = 10
     minutes: float | None = None
     """Stop, with a checkpoint, after so many minutes of training; the schedule does not follow."""
+
+    def __post_init__(self) -> None:
+        _at_least(0, steps=self.steps, epochs=self.epochs, minutes=self.minutes, seed=self.seed)
+        _at_least(
+            1,
+            evaluate_every=self.evaluate_every,
+            checkpoint_every=self.checkpoint_every,
+            keep_checkpoints=self.keep_checkpoints,
+            log_every=self.log_every,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,6 +134,12 @@ class Recipe:
             raise ValueError(
                 f"data.format is {self.data.format!r}; the task {self.task} reads {', '.join(formats)}"
             )
+
+
+def _at_least(least: float, **fields: float | None) -> None:
+    for name, value in fields.items():
+        if value is not None and not value >= least:
+            raise ValueError(f"{name} is {value}; it must be at least {least}")
 
 
 def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:

@@ -13,6 +13,7 @@ result.json       the scores at the end
 import json
 import os
 import platform
+import shutil
 import sys
 from contextlib import suppress
 from importlib import metadata
@@ -28,6 +29,7 @@ from longspan.tasks.task import Task
 from longspan.training.recipe import Recipe, as_fields, recipe_of
 from longspan.training.run_card import run_card
 
+_SCORES = "scores.json"
 _PACKAGES = ("longspan", "torch", "transformers", "tokenizers", "numpy")
 
 
@@ -59,6 +61,10 @@ class RunFolder:
     def begin(self, recipe: Recipe) -> None:
         """Writes down what was asked."""
         self.path.mkdir(parents=True, exist_ok=True)
+        # What a run left that was killed while it wrote.
+        for pattern in (".best.*", ".last.*", "features/.*"):
+            for left_over in self.path.glob(pattern):
+                shutil.rmtree(left_over)
         write_whole(self.path / "config.yaml", yaml.safe_dump(as_fields(recipe), sort_keys=False))
         write_whole(self.path / "versions.json", json.dumps(_versions(recipe), indent=2) + "\n")
 
@@ -74,13 +80,30 @@ class RunFolder:
         return recipe_of(yaml.safe_load(path.read_text(encoding="utf-8")))
 
     def save_model(
-        self, folder: Path, task: Task[Any, Any], model: nn.Module, recipe: Recipe, scores: dict[str, float]
+        self,
+        folder: Path,
+        task: Task[Any, Any],
+        model: nn.Module,
+        recipe: Recipe,
+        step: int,
+        scores: dict[str, float],
     ) -> None:
-        """Writes ``best`` or ``last``: the model, its tokenizer, its card."""
+        """Writes ``best`` or ``last``: the model after ``step``, its tokenizer, its card, its scores."""
         with written_whole(folder) as new:
             task.save(model, new)
             task.tokenizer.save_pretrained(new)
             (new / "README.md").write_text(run_card(recipe, model, scores), encoding="utf-8")
+            (new / _SCORES).write_text(json.dumps({"step": step, "scores": scores}) + "\n")
+
+    def step_of(self, folder: Path) -> int:
+        """After which step ``best`` or ``last`` was written; -1 where it is not there."""
+        path = folder / _SCORES
+        return json.loads(path.read_text())["step"] if path.exists() else -1
+
+    def result(self) -> dict[str, Any] | None:
+        """What `finish` wrote, if it did."""
+        path = self.path / "result.json"
+        return json.loads(path.read_text()) if path.exists() else None
 
     def finish(self, result: dict[str, Any]) -> None:
         """Writes down what came out."""

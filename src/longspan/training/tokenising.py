@@ -9,9 +9,11 @@ import json
 import threading
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from longspan import tasks
 from longspan.data.formats import FormatName
 from longspan.data.parts import read_part
 from longspan.data.splits import sample
@@ -48,6 +50,7 @@ class Source:
         ]
         tokenizer = (Path(self.tokenizer) / "tokenizer.json").read_bytes()
         fields = asdict(self) | {"tokenizer": hashlib.sha256(tokenizer).hexdigest(), "files": state}
+        fields["code"] = _code()
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -86,9 +89,13 @@ class Tokenising:
         """
         if self._thread is not None:
             self._thread.join()
+        self.check()
+        return FeatureStore(self._folder)
+
+    def check(self) -> None:
+        """Raises what went wrong so far."""
         if self._error is not None:
             raise self._error
-        return FeatureStore(self._folder)
 
     def _write(self) -> None:
         try:
@@ -102,3 +109,12 @@ class Tokenising:
             )
         except Exception as error:  # of the data, the disk or the task: for the thread that waits
             self._error = error
+
+
+@cache
+def _code() -> str:
+    """Of the tasks, which decide what a feature is."""
+    digest = hashlib.sha256()
+    for file in sorted(Path(next(iter(tasks.__path__))).glob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
