@@ -10,6 +10,7 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError
 
 SOURCES = Path("src/longspan/attention/csrc")
 FLAGS = [
@@ -26,13 +27,15 @@ FLAGS = [
 INSTRUCTION_SETS = {"portable": (16, [])}
 if platform.machine() in ("x86_64", "AMD64"):
     FLAGS.append("-DLONGSPAN_X86")
+    AVX2 = ["-mavx2", "-mfma", "-mf16c"]
+    AVX512 = [*AVX2, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq"]
     INSTRUCTION_SETS |= {
-        "avx2": (32, ["-mavx2", "-mfma", "-mf16c"]),
-        "avx512": (
-            64,
-            ["-mavx2", "-mfma", "-mf16c", "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq"],
-        ),
+        "avx2": (32, AVX2),
+        "avx512": (64, AVX512),
+        "avx512bf16": (64, [*AVX512, "-mavx512bf16", "-DLONGSPAN_PAIRS=1"]),
     }
+# Left out where the compiler does not know the instructions; the others are needed.
+OPTIONAL = ("avx512bf16",)
 
 
 class BuildKernel(build_ext):
@@ -44,10 +47,20 @@ class BuildKernel(build_ext):
         # Beside the library in a wheel, and beside the sources for an editable install.
         logs = [target.parent / "native_build.txt", SOURCES.parent / "native_build.txt"]
         try:
-            objects = self.compile_one("dispatch.cpp", "dispatch", [])
+            objects: list[str] = []
+            present: list[str] = []
             for name, (vector_bytes, flags) in INSTRUCTION_SETS.items():
                 defines = [f"-DLONGSPAN_ISA={name}", f"-DLONGSPAN_VECTOR_BYTES={vector_bytes}"]
-                objects += self.compile_one("kernel.cpp", name, [*flags, *defines])
+                try:
+                    objects += self.compile_one("kernel.cpp", name, [*flags, *defines])
+                except CompileError as error:
+                    if name not in OPTIONAL:
+                        raise
+                    print(f"longspan's native kernel is built without {name}: {error}")
+                    continue
+                if name in OPTIONAL:
+                    present.append(f"-DLONGSPAN_{name.upper()}")
+            objects += self.compile_one("dispatch.cpp", "dispatch", present)
             self.compiler.link_shared_object(
                 objects, str(target), extra_postargs=["-fopenmp"], target_lang="c++"
             )

@@ -4,6 +4,8 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,8 @@ from longspan import Pattern, attend, attend_global
 from longspan.attention import library
 from longspan.attention.attend import Attention
 
-from .agreement import assert_matches_reference, run
-from .cases import Call, any_calls, examples
+from .agreement import assert_matches_reference, assert_same_gradients, run
+from .cases import TOLERANCES, Call, any_calls, examples
 from .edge_calls import edge_calls
 from .kernel_build import build_kernel
 
@@ -27,10 +29,25 @@ pytestmark = pytest.mark.skipif(isinstance(KERNEL, str), reason=f"no native kern
 
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 EDGE_CALLS = edge_calls()
-# Best first, so what comes after the one in use runs here as well.
-OTHER_BUILDS = (
-    [] if isinstance(KERNEL, str) else KERNEL.built[KERNEL.built.index(KERNEL.instruction_set) + 1 :]
-)
+RUNNABLE = () if isinstance(KERNEL, str) else KERNEL.runnable
+OTHER_BUILDS = [] if isinstance(KERNEL, str) else [x for x in RUNNABLE if x != KERNEL.instruction_set]
+# The build that multiplies bf16 in pairs, whether or not it is the one in use.
+PAIRS = "avx512bf16"
+needs_pairs = pytest.mark.skipif(PAIRS not in RUNNABLE, reason="the processor has no products of bf16 pairs")
+# The two kinds of products.
+PRODUCTS = [
+    pytest.param(None, torch.float32, id="numbers"),
+    pytest.param(PAIRS, torch.bfloat16, id="pairs", marks=needs_pairs),
+]
+
+
+@contextmanager
+def using(instruction_set: str | None) -> Generator[None]:
+    """Runs a named build of the kernel; None is the one in use."""
+    with pytest.MonkeyPatch.context() as patch:
+        if instruction_set:
+            patch.setattr(KERNEL, "instruction_set", instruction_set)
+        yield
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -45,41 +62,58 @@ def test_edge_call_matches_reference(name: str) -> None:
     assert_matches_reference(EDGE_CALLS[name], "native", torch.float32)
 
 
+@needs_pairs
+@examples(240)
+@given(call=any_calls())
+def test_any_call_in_pairs(call: Call) -> None:
+    with using(PAIRS):
+        assert_matches_reference(call, "native", torch.bfloat16, gradients=False)
+    assert_same_gradients(call, "native", torch.bfloat16, using(PAIRS), using("avx512"))
+
+
+@needs_pairs
+@pytest.mark.parametrize("name", EDGE_CALLS)
+def test_edge_call_in_pairs_matches_reference(name: str) -> None:
+    with using(PAIRS):
+        assert_matches_reference(EDGE_CALLS[name], "native", torch.bfloat16)
+
+
 @pytest.mark.parametrize(
     "name", ["several runs", "dilated", "globals", "documents", "relative", "head_dim 20"]
 )
 @pytest.mark.parametrize("instruction_set", OTHER_BUILDS)
-def test_other_build_matches_reference(
-    instruction_set: str, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(KERNEL, "instruction_set", instruction_set)
-    for dtype in (torch.float32, torch.float16, torch.float64):
-        assert_matches_reference(EDGE_CALLS[name], "native", dtype)
+def test_other_build_matches_reference(instruction_set: str, name: str) -> None:
+    with using(instruction_set):
+        for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.float64):
+            assert_matches_reference(EDGE_CALLS[name], "native", dtype)
 
 
-def test_unknown_instruction_set_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(KERNEL, "instruction_set", "abacus")
-    with pytest.raises(RuntimeError, match="instruction set"):
+def test_unknown_instruction_set_is_refused() -> None:
+    with using("abacus"), pytest.raises(RuntimeError, match="instruction set"):
         run(EDGE_CALLS["globals"], "native")
 
 
 @pytest.mark.parametrize("name", ["several runs", "globals", "grouped heads", "dropout", "relative", "bias"])
-def test_same_bits_with_one_and_two_threads(name: str) -> None:
+@pytest.mark.parametrize(("instruction_set", "dtype"), PRODUCTS)
+def test_same_bits_with_one_and_two_threads(
+    instruction_set: str | None, dtype: torch.dtype, name: str
+) -> None:
     def bits(threads: int) -> list[torch.Tensor]:
         torch.set_num_threads(threads)
         call = {
-            key: x.float().requires_grad_() if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+            key: x.to(dtype).requires_grad_() if isinstance(x, torch.Tensor) and x.is_floating_point() else x
             for key, x in EDGE_CALLS[name].items()
         }
         result = run(call, "native")
         leaves = [x for x in call.values() if isinstance(x, torch.Tensor) and x.requires_grad]
         generator = torch.Generator().manual_seed(1)
-        cotangent = torch.randn(result.out.shape, generator=generator)
+        cotangent = torch.randn(result.out.shape, generator=generator).to(dtype)
         return [result.out, *torch.autograd.grad(result.out, leaves, cotangent)]
 
     before = torch.get_num_threads()
     try:
-        one, two = bits(1), bits(2)
+        with using(instruction_set):
+            one, two = bits(1), bits(2)
     finally:
         torch.set_num_threads(before)
     for a, b in zip(one, two, strict=True):
@@ -178,33 +212,48 @@ def _poisoned(x: torch.Tensor, *positions: int, value: float = float("nan")) -> 
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_nothing_leaks_out_of_masked_places(value: float) -> None:
+@pytest.mark.parametrize(("instruction_set", "dtype"), PRODUCTS)
+def test_nothing_leaks_out_of_masked_places(
+    instruction_set: str | None, dtype: torch.dtype, value: float
+) -> None:
     generator = torch.Generator().manual_seed(0)
-    q, k, v = (torch.randn(1, 2, 300, 16, generator=generator) for _ in range(3))
+    q, k, v = (torch.randn(1, 2, 300, 16, generator=generator).to(dtype) for _ in range(3))
+    # Where a value is not finite, products of pairs are done number by number, and round less.
+    tolerance = TOLERANCES[dtype].forward
     causal, window = Pattern(left=None, right=0), Pattern(left=10, right=10)
 
     def out(pattern: Pattern, k: torch.Tensor, v: torch.Tensor, **more: torch.Tensor) -> torch.Tensor:
-        result = attend(q, k, v, pattern, impl="native", **more)  # pyright: ignore[reportArgumentType]
+        with using(instruction_set):
+            result = attend(q, k, v, pattern, impl="native", **more)  # pyright: ignore[reportArgumentType]
         assert isinstance(result, torch.Tensor)
         return result
 
     bad_k, bad_v = _poisoned(k, 150, value=value), _poisoned(v, 150, value=value)
     for keys, values in ((bad_k, v), (k, bad_v)):
         future = out(causal, keys, values)
-        assert torch.equal(future[:, :, :150], out(causal, k, v)[:, :, :150])
+        past = out(causal, k, v)[:, :, :150]
+        torch.testing.assert_close(future[:, :, :150], past, rtol=0, atol=tolerance if instruction_set else 0)
         assert not future[:, :, 150:].isfinite().all()
         near = out(window, keys, values)
         clean = out(window, k, v)
         untouched = [*range(140), *range(161, 300)]
-        torch.testing.assert_close(near[:, :, untouched], clean[:, :, untouched])
+        torch.testing.assert_close(near[:, :, untouched], clean[:, :, untouched], rtol=0, atol=tolerance)
     starts = torch.tensor([0, 150, 300])
     packed = out(
         window, _poisoned(k, 155, value=value), _poisoned(v, 155, value=value), document_starts=starts
     )
-    torch.testing.assert_close(packed[:, :, :150], out(window, k, v, document_starts=starts)[:, :, :150])
+    torch.testing.assert_close(
+        packed[:, :, :150],
+        out(window, k, v, document_starts=starts)[:, :, :150],
+        rtol=0,
+        atol=tolerance,
+    )
 
 
-def test_nothing_leaks_out_of_padding_in_the_backward_pass() -> None:
+@pytest.mark.parametrize(("instruction_set", "dtype"), PRODUCTS)
+def test_nothing_leaks_out_of_padding_in_the_backward_pass(
+    instruction_set: str | None, dtype: torch.dtype
+) -> None:
     generator = torch.Generator().manual_seed(0)
     padding = torch.zeros(1, 200, dtype=torch.bool)
     padding[:, 60:70] = padding[:, 190:] = True
@@ -212,7 +261,7 @@ def test_nothing_leaks_out_of_padding_in_the_backward_pass() -> None:
 
     def gradients(poison: bool) -> tuple[torch.Tensor, ...]:
         generator.manual_seed(0)
-        inputs = [torch.randn(1, 2, 200, 16, generator=generator) for _ in range(4)]
+        inputs = [torch.randn(1, 2, 200, 16, generator=generator).to(dtype) for _ in range(4)]
         *qkv, cotangent = [_poisoned(x, *where) if poison else x for x in inputs]
         leaves = [x.requires_grad_() for x in qkv]
         q, k, v = leaves
@@ -220,7 +269,9 @@ def test_nothing_leaks_out_of_padding_in_the_backward_pass() -> None:
         assert isinstance(result, torch.Tensor)
         return torch.autograd.grad(result, leaves, cotangent)
 
-    for poisoned, clean in zip(gradients(True), gradients(False), strict=True):
+    with using(instruction_set):
+        found, wanted = gradients(True), gradients(False)
+    for poisoned, clean in zip(found, wanted, strict=True):
         assert torch.equal(poisoned, clean)
         assert not poisoned[:, :, where].any()
 
@@ -264,9 +315,34 @@ except ValueError as error:
     assert "no compiler was found" in done.stdout
 
 
-def _run_edge_calls(library: Path, **environment: str) -> str:
+@pytest.mark.parametrize(("instruction_set", "dtype"), PRODUCTS)
+def test_a_bad_query_reaches_only_the_gradients_of_what_it_sees(
+    instruction_set: str | None, dtype: torch.dtype
+) -> None:
+    generator = torch.Generator().manual_seed(0)
+    q, k, v, cotangent = (torch.randn(1, 2, 201, 16, generator=generator).to(dtype) for _ in range(4))
+    near = torch.zeros(201, dtype=torch.bool)
+    near[91:112] = True
+
+    def gradients(q: torch.Tensor, cotangent: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        keys, values = k.clone().requires_grad_(), v.clone().requires_grad_()
+        out = attend(q, keys, values, Pattern(left=10, right=10), impl="native")
+        assert isinstance(out, torch.Tensor)
+        return torch.autograd.grad(out, (keys, values), cotangent)
+
+    with using(instruction_set):
+        wanted = gradients(q, cotangent)
+        for bad in (gradients(_poisoned(q, 101), cotangent), gradients(q, _poisoned(cotangent, 101))):
+            for got, clean in zip(bad, wanted, strict=True):
+                assert got[:, :, near].isnan().all()
+                torch.testing.assert_close(
+                    got[:, :, ~near], clean[:, :, ~near], rtol=0, atol=TOLERANCES[dtype].gradient
+                )
+
+
+def _run_edge_calls(library: Path, *dtypes: str, **environment: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.attention.edge_calls"],
+        [sys.executable, "-m", "tests.attention.edge_calls", *dtypes],
         cwd=ROOT,
         env={**os.environ, "LONGSPAN_NATIVE_LIBRARY": str(library), **environment},
         capture_output=True,
@@ -280,21 +356,32 @@ def _run_edge_calls(library: Path, **environment: str) -> str:
 def test_wide_vectors(tmp_path: Path) -> None:
     """The AVX-512 build's geometry (64-byte vectors, wide tiles), in instructions every x86 has."""
     library = build_kernel(tmp_path / "wide.so", "-O2", vector_bytes=64)
-    assert "all agree" in _run_edge_calls(library)
+    assert "all agree" in _run_edge_calls(library, "float32", "bfloat16")
 
 
 @pytest.mark.slow
-def test_sanitizers_are_clean(tmp_path: Path) -> None:
+@pytest.mark.parametrize("vector_bytes", [16, 64])
+def test_pairs(vector_bytes: int, tmp_path: Path) -> None:
+    """Products of bf16 pairs, in instructions every processor has."""
+    library = build_kernel(tmp_path / "pairs.so", "-O2", "-DLONGSPAN_PAIRS=1", vector_bytes=vector_bytes)
+    assert "all agree" in _run_edge_calls(library, "bfloat16")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pairs", [0, 1])
+def test_sanitizers_are_clean(pairs: int, tmp_path: Path) -> None:
     library = build_kernel(
         tmp_path / "sanitized.so",
         "-O1",
         "-g",
         "-fsanitize=address,undefined",
         "-fno-sanitize-recover=all",
+        f"-DLONGSPAN_PAIRS={pairs}",
         vector_bytes=32,
     )
     runtime = subprocess.run(
         ["g++", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
     ).stdout.strip()
-    output = _run_edge_calls(library, LD_PRELOAD=runtime, ASAN_OPTIONS="detect_leaks=0")
+    dtype = "bfloat16" if pairs else "float32"
+    output = _run_edge_calls(library, dtype, LD_PRELOAD=runtime, ASAN_OPTIONS="detect_leaks=0")
     assert "all agree" in output and "ERROR" not in output and "runtime error" not in output

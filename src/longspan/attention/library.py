@@ -104,6 +104,11 @@ class Kernel:
         self.instruction_set: str = self._library.longspan_best_instruction_set().decode()
 
     @property
+    def runnable(self) -> tuple[str, ...]:
+        """Those of `built` that this machine can run. Not all of them are worth it."""
+        return tuple(name for name in self.built if self._library.longspan_runs_here(name.encode()))
+
+    @property
     def tiles_are_announced_only(self) -> bool:
         """Whether this machine says that it has tile instructions (AMX), and has none that work."""
         return bool(self._library.longspan_tiles_are_announced_only())

@@ -67,15 +67,18 @@ template <class T, class C>
 struct Backward : PositionTerms<T, C> {
   using Base = PositionTerms<T, C>;
   using Base::block, Base::chunk, Base::dead, Base::drop_below, Base::head, Base::head_dim, Base::kGroup,
-      Base::kVector, Base::kv_head, Base::p, Base::phase, Base::q, Base::q_t, Base::query_hash, Base::scores,
-      Base::width;
+      Base::kNumbers, Base::kVector, Base::kv_head, Base::p, Base::phase, Base::q, Base::query_hash, Base::scores,
+      Base::weights, Base::width;
+  using E = typename Base::E;
 
-  C *d_out, *d_out_t;      // [kBlock][width] and [width][kBlock]
-  C* d_scores;             // [kChunk][kBlock]
-  C* d_q;                  // [kBlock][width]
-  C *d_k, *d_v;            // [key_end - key_begin][width]
-  Share<C> share;          // what this task adds to gradients that all tasks share
+  Lanes<E, C> d_out{};
+  C* d_scores;                  // [kChunk][kBlock]
+  Weights<E, C> d_weights{};    // the same, to be multiplied
+  C* d_q;                       // [kBlock][width]
+  C *d_k, *d_v;                 // [key_end - first_row][width]
+  Share<C> share;               // what this task adds to gradients that all tasks share
   i64 key_begin = 0, key_end = 0;
+  i64 first_row = 0;            // key_begin rounded down to where zipped rows begin
   alignas(64) C lse[kBlock], delta[kBlock];
 
   Backward(const Problem& problem, const PositionTables<C>& tables) : Base(problem, tables, true) {}
@@ -90,12 +93,11 @@ struct Backward : PositionTerms<T, C> {
   void layout(i64 window, i64 key_rows, i64& at) {
     this->place_shared(window, at);
     this->place_position_terms(true, at);
-    this->place(d_out, kBlock * width, at);
-    this->place(d_out_t, kBlock * width, at);
-    this->place(d_scores, kChunk * kBlock, at);
+    this->place_lanes(d_out, at);
+    this->place_weights(d_scores, d_weights, true, true, at);
     this->place(d_q, kBlock * width, at);
-    this->place(d_k, key_rows * width, at);
-    this->place(d_v, key_rows * width, at);
+    this->place(d_k, (key_rows + kNumbers - 1) * width, at);
+    this->place(d_v, (key_rows + kNumbers - 1) * width, at);
   }
 
   // One run of a residue class, for all query heads of a key/value head.
@@ -104,9 +106,10 @@ struct Backward : PositionTerms<T, C> {
     this->begin_task(b, which_kv_head, which_kv_head * members, residue);
     key_begin = runs.key_begin(run);
     key_end = runs.key_end(run);
+    first_row = key_begin / kNumbers * kNumbers;
     share = task_share;
-    memset(d_k, 0, sizeof(C) * (key_end - key_begin) * width);
-    memset(d_v, 0, sizeof(C) * (key_end - key_begin) * width);
+    memset(d_k, 0, sizeof(C) * (key_end - first_row) * width);
+    memset(d_v, 0, sizeof(C) * (key_end - first_row) * width);
     if (this->has_product) memset(this->d_rows, 0, sizeof(C) * this->d_rows_size);
     const i64 to = smaller((run + 1) * runs.length, phase.query_count);
     for (i64 member = 0; member < members; member++) {
@@ -141,7 +144,7 @@ struct Backward : PositionTerms<T, C> {
 
   void flush(const View& view, const C* from, i64 step, C factor, bool add) {
     T* row = this->template row_of<T>(view, kv_head, phase.position(step));
-    from += (step - key_begin) * width;
+    from += (step - first_row) * width;
     if (add) unpack_row<true>(from, head_dim, factor, row);
     else unpack_row<false>(from, head_dim, factor, row);
   }
@@ -156,25 +159,27 @@ struct Backward : PositionTerms<T, C> {
     memset(d_q, 0, sizeof(C) * kBlock * width);
     if (this->has_product) memset(this->d_position_query, 0, sizeof(C) * kBlock * width);
     if (this->begin_block(from)) {
-      this->pack_queries(p.q, C(p.scale) * kLog2E<C>, q, q_t);
-      this->pack_queries(p.d_out, C(1), d_out, d_out_t);
+      this->pack_queries(p.q, C(p.scale) * kLog2E<C>, q);
+      this->pack_queries(p.d_out, C(1), d_out);
       this->pack_position_query();
       load_row_constants();
       this->for_each_chunk([&](i64 first_global) {
         chunk.segments[0].dk = share.global_k() + first_global * width;
         chunk.segments[0].dv = share.global_v() + first_global * width;
-        for (Segment<C>* segment = chunk.segments + 1; segment < chunk.segments + 3; segment++) {
-          const i64 row = chunk.band_step + segment->begin - chunk.band - key_begin;
+        for (Segment<E, C>* segment = chunk.segments + 1; segment < chunk.segments + 3; segment++) {
+          const i64 row = chunk.band_step + segment->begin - chunk.band - first_row;
           segment->dk = d_k + row * width;
           segment->dv = d_v + row * width;
         }
-        this->rows_times_lanes([](const Segment<C>& s) { return s.k; }, q_t, scores);
+        this->rows_times_lanes([](const auto& segment) { return segment.k; }, q, scores);
         this->add_position_terms();
-        this->rows_times_lanes([](const Segment<C>& s) { return s.v; }, d_out_t, d_scores);
+        this->rows_times_lanes([](const auto& segment) { return segment.v; }, d_out, d_scores);
         for (int lane = 0; lane < block.count; lane += kGroup) differentiate_group(lane);
-        this->accumulate_rows(scores, d_out, [](const Segment<C>& s) { return s.dv; });
-        this->accumulate_rows(d_scores, q, [](const Segment<C>& s) { return s.dk; });
-        this->accumulate_lanes(d_scores, [](const Segment<C>& s) { return s.k; }, d_q);
+        this->pack_weights(weights);
+        this->pack_weights(d_weights);
+        this->accumulate_rows(weights, d_out, [](const auto& segment) { return segment.dv; });
+        this->accumulate_rows(d_weights, q, [](const auto& segment) { return segment.dk; });
+        this->accumulate_lanes(d_weights, d_q);
         if (this->has_bias) this->add_bias_gradient(d_scores, share.bias(member));
         if (this->has_product) this->add_product_gradient(d_scores, share.position_keys(member));
       });
@@ -205,8 +210,12 @@ struct Backward : PositionTerms<T, C> {
       const T* out = this->template row_of<const T>(p.out, head, row);
       Vector<C> sum{};
       int d = 0;
-      for (; d + kVector <= head_dim; d += kVector) sum += load_wide(out + d) * load(d_out + i * width + d);
-      for (; d < head_dim; d++) sum[0] += widen(out[d]) * d_out[i * width + d];
+      for (; d + kVector <= head_dim; d += kVector)
+        sum += load_wide(out + d) * load_zipped(d_out.zipped, i, width, d);
+      if (d < head_dim) {
+        const Vector<C> rest = load_zipped(d_out.zipped, i, width, d);
+        for (int j = 0; d + j < head_dim; j++) sum[0] += widen(out[d + j]) * rest[j];
+      }
       lse[i] = row_lse[row] * kLog2E<C>;
       delta[i] = sum_of_lanes<C>(sum) - (row_d_lse ? row_d_lse[row] : C(0));
     }

@@ -80,12 +80,15 @@ LONGSPAN_INLINE Vector<float> load_wide(const Float16* from) {
 
 LONGSPAN_INLINE void store_narrow(float* to, Vector<float> x) { store(to, x); }
 LONGSPAN_INLINE void store_narrow(double* to, Vector<double> x) { store(to, x); }
-LONGSPAN_INLINE void store_narrow(BFloat16* to, Vector<float> x) {
-  typedef uint16_t Half __attribute__((vector_size(LONGSPAN_VECTOR_BYTES / 2), aligned(2), may_alias));
+// bf16 in the lower half of every lane.
+LONGSPAN_INLINE Vector<uint32_t> rounded_to_bfloat(Vector<float> x) {
   const Vector<uint32_t> bits = (Vector<uint32_t>)x;
   const Vector<uint32_t> rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-  const Vector<uint32_t> safe = (x == x) ? rounded : broadcast<uint32_t>(0x7fc0);
-  *reinterpret_cast<Half*>(to) = __builtin_convertvector(safe, Half);
+  return (x == x) ? rounded : broadcast<uint32_t>(0x7fc0);
+}
+LONGSPAN_INLINE void store_narrow(BFloat16* to, Vector<float> x) {
+  typedef uint16_t Half __attribute__((vector_size(LONGSPAN_VECTOR_BYTES / 2), aligned(2), may_alias));
+  *reinterpret_cast<Half*>(to) = __builtin_convertvector(rounded_to_bfloat(x), Half);
 }
 LONGSPAN_INLINE void store_narrow(Float16* to, Vector<float> x) {
 #if defined(__AVX512F__) && LONGSPAN_VECTOR_BYTES == 64

@@ -15,6 +15,9 @@
   int attend_backward(const Problem&);      \
   int dropout(const Elements&);             \
   }
+#ifdef LONGSPAN_AVX512BF16  // the compiler knows these instructions
+LONGSPAN_DECLARE(avx512bf16)
+#endif
 #ifdef LONGSPAN_X86
 LONGSPAN_DECLARE(avx512)
 LONGSPAN_DECLARE(avx2)
@@ -26,6 +29,7 @@ namespace {
 struct Build {
   const char* name;
   bool (*runs_here)();
+  bool (*pays_here)();  // asked only where it runs
   AttentionFunction forward, backward;
   ElementsFunction dropout;
 };
@@ -40,14 +44,31 @@ bool has_avx512() {
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 }
 #endif
+#ifdef LONGSPAN_AVX512BF16
+bool has_avx512bf16() {
+  constexpr unsigned features = 7, part = 1, has_pairs = 1u << 5;
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return has_avx512() && __get_cpuid_count(features, part, &eax, &ebx, &ecx, &edx) && (eax & has_pairs);
+}
+// One instruction on pairs does the work of two on floats. AMD's processors run both at the same rate. Intel's,
+// which have tiles for such work, run it at a quarter of that rate (Emerald Rapids), so it would take twice as
+// long.
+bool is_amd() { return __builtin_cpu_is("amd"); }
+#endif
+
+#define LONGSPAN_BUILD(name, runs_here, pays_here) \
+  {#name, runs_here, pays_here, name::attend_forward, name::attend_backward, name::dropout}
 
 // Best first.
 const Build kBuilds[] = {
-#ifdef LONGSPAN_X86
-    {"avx512", has_avx512, avx512::attend_forward, avx512::attend_backward, avx512::dropout},
-    {"avx2", has_avx2, avx2::attend_forward, avx2::attend_backward, avx2::dropout},
+#ifdef LONGSPAN_AVX512BF16
+    LONGSPAN_BUILD(avx512bf16, has_avx512bf16, is_amd),
 #endif
-    {"portable", always, portable::attend_forward, portable::attend_backward, portable::dropout},
+#ifdef LONGSPAN_X86
+    LONGSPAN_BUILD(avx512, has_avx512, always),
+    LONGSPAN_BUILD(avx2, has_avx2, always),
+#endif
+    LONGSPAN_BUILD(portable, always, always),
 };
 
 const Build* find(const char* name) {
@@ -60,17 +81,23 @@ const Build* find(const char* name) {
 
 extern "C" {
 
+// Names of the builds, best first.
 const char* longspan_instruction_sets() {
-#ifdef LONGSPAN_X86
-  return "avx512 avx2 portable";
-#else
-  return "portable";
+  return
+#ifdef LONGSPAN_AVX512BF16
+      "avx512bf16 "
 #endif
+#ifdef LONGSPAN_X86
+      "avx512 avx2 "
+#endif
+      "portable";
 }
+
+int longspan_runs_here(const char* instruction_set) { return find(instruction_set) != nullptr; }
 
 const char* longspan_best_instruction_set() {
   for (const Build& build : kBuilds)
-    if (build.runs_here()) return build.name;
+    if (build.runs_here() && build.pays_here()) return build.name;
   return "portable";
 }
 

@@ -1,7 +1,7 @@
 // The forward pass: online softmax over chunks of keys.
 //
-// Scores are in units of log 2 (the packed queries carry scale * log2(e)), so the exponential is a
-// bare 2**x. Dropout removes pairs from the weighted sum but not from the softmax's denominator.
+// Scores are in units of log 2 (products with the packed queries carry scale * log2(e)), so the exponential
+// is a bare 2**x. Dropout removes pairs from the weighted sum but not from the softmax's denominator.
 #pragma once
 #include "position_terms.h"
 
@@ -16,7 +16,7 @@ template <class T, class C>
 struct Forward : PositionTerms<T, C> {
   using Base = PositionTerms<T, C>;
   using Base::block, Base::chunk, Base::dead, Base::drop_below, Base::head, Base::head_dim, Base::kGroup,
-      Base::kVector, Base::p, Base::phase, Base::q, Base::q_t, Base::query_hash, Base::scores, Base::width;
+      Base::kVector, Base::p, Base::phase, Base::q, Base::query_hash, Base::scores, Base::weights, Base::width;
 
   C* sums;  // [kBlock][width]: weighted sums of values, not yet normalised
   alignas(64) C highest[kBlock], total[kBlock], shrink[kBlock];
@@ -48,16 +48,17 @@ struct Forward : PositionTerms<T, C> {
     memset(sums, 0, sizeof(C) * kBlock * width);
     for (int i = 0; i < kBlock; i++) highest[i] = C(kNoScore), total[i] = 0;
     if (this->begin_block(from)) {
-      this->pack_queries(p.q, C(p.scale) * kLog2E<C>, q, q_t);
+      this->pack_queries(p.q, C(p.scale) * kLog2E<C>, q);
       this->pack_position_query();
       bool first = true;
       this->for_each_chunk([&](i64) {
-        this->rows_times_lanes([](const Segment<C>& s) { return s.k; }, q_t, scores);
+        this->rows_times_lanes([](const auto& segment) { return segment.k; }, q, scores);
         this->add_position_terms();
         for (int lane = 0; lane < block.count; lane += kGroup) softmax_group(lane);
         if (!first) shrink_sums();
         first = false;
-        this->accumulate_lanes(scores, [](const Segment<C>& s) { return s.v; }, sums);
+        this->pack_weights(weights);
+        this->accumulate_lanes(weights, sums);
       });
     }
     write_block();

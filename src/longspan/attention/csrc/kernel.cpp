@@ -1,6 +1,7 @@
 // One instruction set's build of the kernel: the tasks of a call, spread over threads.
 //
-// Compiled once per instruction set, with LONGSPAN_ISA and LONGSPAN_VECTOR_BYTES set by the build.
+// Compiled once per instruction set, with LONGSPAN_ISA and LONGSPAN_VECTOR_BYTES set by the build, and
+// LONGSPAN_PAIRS where bf16 is multiplied in pairs.
 // Results do not depend on the number of threads: the tasks and the order in which their results are
 // added are functions of the problem alone.
 #include <new>

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #ifdef __AVX__
 #include <immintrin.h>
 #endif
@@ -37,6 +38,10 @@ struct IntegerOf<float> {
 template <>
 struct IntegerOf<double> {
   using type = int64_t;
+};
+template <>
+struct IntegerOf<uint32_t> {
+  using type = int32_t;
 };
 template <class C>
 using Mask = Vector<typename IntegerOf<C>::type>;
@@ -101,9 +106,40 @@ LONGSPAN_INLINE C sum_of_lanes(Vector<C> x) {
   return sum;
 }
 
+// Two neighbouring bf16 numbers of a product's depth, the first in the lower half: an operand of the builds
+// with LONGSPAN_PAIRS. As wide as a float, so tiles of pairs and of floats have the same shape.
+using Pair = uint32_t;
+
+// sum + a . b for the two pairs of every lane: the instruction, or what it does, but that it takes numbers
+// below 2**-126 as 0.
+LONGSPAN_INLINE Vector<float> pair_dot(Vector<float> sum, Vector<Pair> a, Vector<Pair> b) {
+#if defined(__AVX512BF16__) && LONGSPAN_VECTOR_BYTES == 64
+  return (Vector<float>)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
+#else
+  const Vector<Pair> upper = broadcast<Pair>(0xffff0000);
+  sum += (Vector<float>)(a & upper) * (Vector<float>)(b & upper);
+  return sum + (Vector<float>)(a << 16) * (Vector<float>)(b << 16);
+#endif
+}
+
+// sum + a . b lane by lane, for operands E of a product that is summed in C.
+template <class C, class E>
+LONGSPAN_INLINE Vector<C> multiply_add(Vector<C> sum, Vector<E> a, Vector<E> b) {
+  if constexpr (std::is_same_v<E, Pair>) return pair_dot(sum, a, b);
+  else return sum + a * b;
+}
+
+// The factor 1, which the compiler knows.
+struct One {};
+template <class C, class Factor>
+LONGSPAN_INLINE Vector<C> times(Vector<C> x, Factor factor) {
+  if constexpr (std::is_same_v<Factor, One>) return x;
+  else return x * factor;
+}
+
 // to[column][row] = factor * from[row][column], for a square as wide as a vector.
-template <class C>
-LONGSPAN_INLINE void transpose(const C* from, i64 from_row, C factor, C* to, i64 to_row) {
+template <class C, class Factor>
+LONGSPAN_INLINE void transpose(const C* from, i64 from_row, Factor factor, C* to, i64 to_row) {
   constexpr int lanes = kLanes<C>;
   Vector<C> x[lanes], y[lanes];
   Mask<C> low, high;
@@ -113,7 +149,7 @@ LONGSPAN_INLINE void transpose(const C* from, i64 from_row, C factor, C* to, i64
     high[i] = low[i] + lanes / 2;
   }
 #pragma GCC unroll 16
-  for (int i = 0; i < lanes; i++) x[i] = load(from + i * from_row) * factor;
+  for (int i = 0; i < lanes; i++) x[i] = times<C>(load(from + i * from_row), factor);
   // Interleaving row i with row i + lanes / 2, log2(lanes) times, is a transposition.
 #pragma GCC unroll 4
   for (int stage = 1; stage < lanes; stage *= 2) {

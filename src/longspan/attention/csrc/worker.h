@@ -3,66 +3,30 @@
 // A worker belongs to one thread. It takes a run of query blocks of one head and streams the keys
 // they see past them, in chunks of at most kChunk rows: first the global keys, then the window's.
 // Lanes are queries: scores are kept as [key][query], so that the softmax is vertical and K and V
-// are used in their natural layout.
+// are used in their natural layout, or two rows zipped where operands are pairs (`pairs.h`).
 #pragma once
 #include <cstdlib>
 
-#include "convert.h"
 #include "dropout.h"
-#include "geometry.h"
 #include "matmul.h"
+#include "packed.h"
 
 namespace LONGSPAN_ISA {
 
-// Keys that are worked on together; scores of a block and a chunk stay in the first-level cache.
-constexpr int kChunk = 96;
 // The most rows that the panel of a window holds; wider windows are packed anew for every block.
 constexpr i64 kPanelRows = 1024;
 // Below every finite score: the running maximum before a key was seen.
 constexpr float kNoScore = -1e30f;
-
-// Consecutive keys of a chunk that lie one after the other in packed memory.
-template <class C>
-struct Segment {
-  int begin, end;  // rows of the chunk
-  const C *k, *v;  // [end - begin][width]
-  C *dk, *dv;      // gradients, in the backward pass
-};
-
-template <class C>
-struct Chunk {
-  int rows, band;   // rows >= band belong to the window, those before are global keys
-  i64 band_step;    // step of row `band`
-  Segment<C> segments[3];  // global keys, window, window again from the panel's beginning
-  bool whole;       // every lane sees every row; low and high are not filled then
-  bool clean;       // no inf or NaN in the packed keys and values
-  i64 position[kChunk];
-  int low[kChunk], high[kChunk];  // lanes that see the row: low .. high, none if high < low
-
-  // Whether some, or every, lane from first_lane to last_lane sees the row.
-  bool any_sees(int row, int first_lane, int last_lane) const {
-    return whole || (low[row] <= last_lane && high[row] >= first_lane);
-  }
-  bool all_see(int row, int first_lane, int last_lane) const {
-    return whole || (low[row] <= first_lane && high[row] >= last_lane);
-  }
-};
-
-// Packed rows of keys and values. For the window it is a ring that slides along with the queries and
-// stays in the second-level cache: step t is kept in row t % capacity, for from <= t < to.
-template <class C>
-struct Panel {
-  C *k, *v;
-  i64 capacity, from = 0, to = 0;
-  i64 ahead = 0;  // steps before this one were asked for
-  bool clean = true;
-};
 
 // How a group of lanes sees a row: with every lane, with some, with none.
 enum Seen { kWhole, kPartly, kNot };
 
 template <class T, class C>
 struct Worker {
+  using E = Operand<T, C>;
+  static constexpr int kNumbers = LONGSPAN_ISA::kNumbers<E>;
+  static constexpr bool kPairs = kNumbers == 2;
+  static_assert(kChunk % 2 == 0 && kPanelRows % 2 == 0, "rows are zipped two by two");
   static constexpr int kVector = kLanes<C>;
   static constexpr int kGroup = 2 * kVector;  // lanes whose softmax is computed together
   static_assert(kBlock % kGroup == 0, "a block is a whole number of groups");
@@ -70,6 +34,7 @@ struct Worker {
   const Problem& p;
   const bool backward;  // which of the two passes this is
   const int head_dim, width, vectors;  // width: head_dim rounded up to whole vectors
+  const int depth, row_size;           // operands of a packed row, and the same rounded up to whole vectors
   char* memory = nullptr;
   i64 memory_size = 0;
 
@@ -80,15 +45,16 @@ struct Worker {
   const i64* global_position = nullptr;
   const uint8_t* flags = nullptr;
   const i64 *document_begin = nullptr, *document_end = nullptr;
-  Panel<C> band{}, global{};
+  Panel<E> band{}, global{};
 
   // The block at hand.
   QueryBlock block{};
   bool dead[kBlock];
   bool queries_clean = true;
-  C *q, *q_t;  // [kBlock][width] and [width][kBlock]
-  C* scores;   // [kChunk][kBlock]
-  Chunk<C> chunk;
+  Lanes<E, C> q{};
+  C* scores;                // [kChunk][kBlock]
+  Weights<E, C> weights{};  // what the scores become
+  Chunk<E, C> chunk;
   i64 key_limit = 0, keys_at_once = 1, lane_ahead = 0, lanes_at_once = 1;  // of the prefetches
   uint32_t query_hash[kBlock];
   uint32_t drop_below = 0;
@@ -99,6 +65,8 @@ struct Worker {
         head_dim(int(problem.head_dim)),
         width((head_dim + kVector - 1) / kVector * kVector),
         vectors(width / kVector),
+        depth((head_dim + kNumbers - 1) / kNumbers),
+        row_size((depth + kVector - 1) / kVector * kVector),
         drop_below(uint32_t(larger(0.0, problem.dropout * 4294967296.0 + 0.5))) {}
   Worker(const Worker&) = delete;
   ~Worker() { free(memory); }
@@ -111,17 +79,37 @@ struct Worker {
   }
   // `window`: the most steps that a block sees, in any class.
   void place_shared(i64 window, i64& at) {
-    const i64 band_rows = smaller<i64>(window + kChunk, kPanelRows);
-    band.capacity = band_rows;
-    global.capacity = p.max_globals;
-    place(band.k, band_rows * width, at);
-    place(band.v, band_rows * width, at);
-    place(global.k, p.max_globals * width, at);
-    place(global.v, p.max_globals * width, at);
-    place(q, kBlock * width, at);
-    place(q_t, kBlock * width, at);
-    place(scores, kChunk * kBlock, at);
+    place_panel(band, smaller<i64>(window + kNumbers - 1 + kChunk, kPanelRows), at);
+    place_panel(global, p.max_globals, at);
+    place_lanes(q, at);
+    place_weights(scores, weights, !backward, backward, at);
   }
+  void place_panel(Panel<E>& panel, i64 rows, i64& at) {
+    panel.capacity = (rows + kNumbers - 1) / kNumbers * kNumbers;
+    place(panel.k, panel.capacity * row_size, at);
+    place(panel.v, larger<i64>(row_size, panel.capacity * v_stride()), at);
+    panel.zipped = backward ? panel.k : panel.v;
+    if (kPairs) place(panel.zipped, panel.capacity / kNumbers * width, at);
+  }
+  void place_lanes(Lanes<E, C>& lanes, i64& at) {
+    place(lanes.rows, kBlock * row_size, at);
+    place(lanes.columns, kBlock * row_size, at);
+    lanes.zipped = lanes.rows;
+    if (kPairs && backward) place(lanes.zipped, kBlock / kNumbers * width, at);
+  }
+  // `keys`, `queries`: which products there will be.
+  void place_weights(C*& numbers, Weights<E, C>& to, bool keys, bool queries, i64& at) {
+    place(numbers, kChunk * kBlock, at);
+    to.numbers = numbers;
+    if constexpr (kPairs) {
+      if (keys) place(to.over_keys, kChunk / kNumbers * kBlock, at);
+      if (queries) place(to.over_queries, kChunk * kBlock / kNumbers, at);
+    } else {
+      to.over_keys = to.over_queries = numbers;
+    }
+  }
+  // Forward, values are needed zipped only.
+  i64 v_stride() const { return kPairs && !backward ? 0 : row_size; }
   bool allocate(i64 size) {
     memory = static_cast<char*>(aligned_alloc(64, larger<i64>(64, size)));
     return memory != nullptr;
@@ -150,15 +138,18 @@ struct Worker {
     global.clean = is_clean<C>(poison);
   }
 
-  Vector<C> pack_key(Panel<C>& panel, i64 row, i64 position) {
-    C *k = panel.k + row * width, *v = panel.v + row * width;
+  Vector<C> pack_key(Panel<E>& panel, i64 row, i64 position) {
+    E *k = panel.k + row * row_size, *v = panel.v + row * v_stride();
+    Vector<C> poison{};
     if (padded(position)) {  // whatever stands there must not leak through 0 * NaN
-      memset(k, 0, sizeof(C) * width);
-      memset(v, 0, sizeof(C) * width);
-      return Vector<C>{};
+      memset(k, 0, sizeof(E) * row_size);
+      memset(v, 0, sizeof(E) * row_size);
+    } else {
+      poison = pack_row(row_of<const T>(p.k, kv_head, position), head_dim, row_size, k) +
+               pack_row(row_of<const T>(p.v, kv_head, position), head_dim, row_size, v);
     }
-    return pack_row(row_of<const T>(p.k, kv_head, position), head_dim, width, k) +
-           pack_row(row_of<const T>(p.v, kv_head, position), head_dim, width, v);
+    if constexpr (kPairs) zip_row(backward ? k : v, width, row % 2, panel.zipped + row / 2 * width);
+    return poison;
   }
 
   // Makes steps [from, to), at most as many as fit, available in the band panel.
@@ -216,19 +207,25 @@ struct Worker {
     for (int d = 0; d < head_dim * int(sizeof(T)); d += 64) __builtin_prefetch(at + d, Write, 2);
   }
 
-  // Packs rows of a query-shaped tensor, natural and transposed; rows of dead queries become 0.
-  void pack_queries(const View& view, C factor, C* natural, C* transposed) {
+  // Packs rows of a query-shaped tensor; rows of dead queries become 0. Products with the columns get the factor.
+  void pack_queries(const View& view, C factor, Lanes<E, C>& to) {
     Vector<C> poison{};
     for (int i = 0; i < kBlock; i++) {
+      E* row = to.rows + i * row_size;
       if (i < block.count && !dead[i])
-        poison += pack_row(row_of<const T>(view, head, block.row + i * block.row_step), head_dim, width,
-                           natural + i * width);
-      else memset(natural + i * width, 0, sizeof(C) * width);
+        poison += pack_row(row_of<const T>(view, head, block.row + i * block.row_step), head_dim, row_size, row);
+      else memset(row, 0, sizeof(E) * row_size);
+      if constexpr (kPairs)
+        if (backward) zip_row(row, width, i % 2, to.zipped + i / 2 * width);
     }
     queries_clean = queries_clean && is_clean<C>(poison);
+    to.factor = factor;
     for (int i = 0; i < kBlock; i += kVector)
-      for (int d = 0; d < width; d += kVector)
-        transpose<C>(natural + i * width + d, width, factor, transposed + d * kBlock + i, kBlock);
+      for (int d = 0; d < row_size; d += kVector) {
+        const E* square = to.rows + i * row_size + d;
+        if constexpr (kPairs) transpose(square, row_size, One{}, to.columns + d * kBlock + i, kBlock);
+        else transpose(square, row_size, factor, to.columns + d * kBlock + i, kBlock);
+      }
   }
 
   // Begins a block; false if all its queries are padded.
@@ -261,6 +258,7 @@ struct Worker {
     }
     if (phase.causal && block.positions) to = smaller(to, block.position(block.count - 1) + 1);
     to = larger(from, to);
+    if (from < to) from -= from % kNumbers;  // zipped rows begin with an even one; nobody sees what that adds
   }
 
   // Calls visit(first global) for every chunk of keys, with `chunk` filled.
@@ -270,26 +268,30 @@ struct Worker {
     band_of_block(from, to);
     plan_prefetches(from, to);
     for (i64 g = 0, t = from; g < globals || t < to;) {
-      chunk.band = int(smaller<i64>(kChunk, globals - g));
+      const int global_rows = int(smaller<i64>(kChunk, globals - g));
+      chunk.band = (global_rows + kNumbers - 1) / kNumbers * kNumbers;
       const i64 band_rows = smaller<i64>(kChunk - chunk.band, to - t);
       chunk.rows = chunk.band + int(band_rows);
       chunk.band_step = t;
       chunk.clean = true;
       if (chunk.band) chunk.clean = global.clean;
-      chunk.segments[0] = {0, chunk.band, global.k + g * width, global.v + g * width, nullptr, nullptr};
+      chunk.segments[0] = segment_of(global, 0, global_rows, g);
       if (band_rows) {
         pack_band(t, t + band_rows);
         chunk.clean = chunk.clean && band.clean;
       }
-      const i64 at = t % band.capacity * width;
       const int wrap = chunk.band + int(smaller(band_rows, band.capacity - t % band.capacity));
-      chunk.segments[1] = {chunk.band, wrap, band.k + at, band.v + at, nullptr, nullptr};
-      chunk.segments[2] = {wrap, chunk.rows, band.k, band.v, nullptr, nullptr};
+      chunk.segments[1] = segment_of(band, chunk.band, wrap, t % band.capacity);
+      chunk.segments[2] = segment_of(band, wrap, chunk.rows, 0);
       find_visible_lanes(g);
       visit(g);
-      g += chunk.band;
+      g += global_rows;
       t += band_rows;
     }
+  }
+  Segment<E, C> segment_of(const Panel<E>& panel, int begin, int end, i64 row) const {
+    return {begin, end, panel.k + row * row_size, panel.v + row * v_stride(), panel.zipped + row / kNumbers * width,
+            nullptr, nullptr};
   }
 
   // The rule of `Request.sees`, as an interval of lanes for each row of the chunk.
@@ -303,6 +305,10 @@ struct Worker {
     int document_low = 0, document_high = 0;
     for (int r = 0; r < chunk.rows; r++) {
       const bool is_band = r >= chunk.band;
+      if (!is_band && first_global + r >= globals) {  // no key, only the neighbour of the last one
+        chunk.position[r] = chunk.low[r] = 0, chunk.high[r] = -1;
+        continue;
+      }
       const i64 step = chunk.band_step + r - chunk.band;
       const i64 position = is_band ? phase.position(step) : global_position[first_global + r];
       int low = 0, high = block.count - 1;
@@ -348,50 +354,81 @@ struct Worker {
     return !hidden;
   }
 
-  // result[row][lane] = rows_of(segment)[row] . lanes_t[.][lane], where some lane of a vector sees the row.
+  // Makes operands of the numbers. Half of a pair that belongs to no key or no query becomes 0.
+  void pack_weights(const Weights<E, C>& weights) const {
+    if constexpr (kPairs)
+      for (int r = 0; r < chunk.rows; r += 2) {
+        const bool has_second = r + 1 < chunk.rows;
+        for (int lane = 0; lane < block.count; lane += kVector) {
+          const C* at = weights.numbers + r * kBlock + lane;
+          const Vector<C> first = load(at), second = has_second ? load(at + kBlock) : Vector<C>{};
+          if (weights.over_keys) store(weights.over_keys + r / 2 * kBlock + lane, zip(first, second));
+          if (!weights.over_queries) continue;
+          Pair* to = weights.over_queries + (r * kBlock + lane) / 2;
+          store_numbers(to, first);
+          if (has_second) store_numbers(to + kBlock / 2, second);
+        }
+        if (weights.over_queries && block.count % 2) {  // no query, only the neighbour of the last one
+          BFloat16* after = numbers_of(weights.over_queries) + r * kBlock + block.count;
+          memset((void*)after, 0, sizeof(BFloat16));
+          if (has_second) memset((void*)(after + kBlock), 0, sizeof(BFloat16));
+        }
+      }
+  }
+
+  static auto factor_of(const Lanes<E, C>& lanes) {
+    if constexpr (kPairs) return lanes.factor;
+    else return One{};
+  }
+
+  // result[row][lane] = factor * rows_of(segment)[row] . lanes.columns[.][lane], where some lane of a vector
+  // sees the row.
   template <class RowsOf>
-  void rows_times_lanes(RowsOf rows_of, const C* lanes_t, C* result) {
-    for (const Segment<C>& segment : chunk.segments) {
+  void rows_times_lanes(RowsOf rows_of, const Lanes<E, C>& lanes, C* result) {
+    const auto factor = factor_of(lanes);
+    for (const Segment<E, C>& segment : chunk.segments) {
       for (int r = segment.begin; r < segment.end; r += kTileRows) {
         const int rows = smaller(kTileRows, segment.end - r);
         int low, high;
         prefetch_keys();
         if (!lane_hull(r, rows, low, high)) continue;
         const int first = low / kVector, last = smaller(high, block.count - 1) / kVector + 1;
-        matmul_rows<false>(rows, last - first, head_dim, rows_of(segment) + i64(r - segment.begin) * width, i64(width),
-                           Fixed<1>{}, lanes_t + first * kVector, kBlock, result + r * kBlock + first * kVector, kBlock);
+        matmul_rows<false>(rows, last - first, depth, rows_of(segment) + i64(r - segment.begin) * row_size,
+                           i64(row_size), Fixed<1>{}, lanes.columns + first * kVector, kBlock,
+                           result + r * kBlock + first * kVector, kBlock, factor);
       }
     }
   }
 
-  // result[lane][.] += sum over rows of weights[row][lane] * rows_of(segment)[row][.].
-  template <class RowsOf>
-  void accumulate_lanes(const C* weights, RowsOf rows_of, C* result) {
+  // result[lane][.] += sum over rows of weights[row][lane] * zipped[row][.].
+  void accumulate_lanes(const Weights<E, C>& weights, C* result) {
     for (int q0 = 0; q0 < block.count; q0 += kTileRows) {
       const int lanes = smaller(kTileRows, block.count - q0);
       prefetch_queries();
-      for (const Segment<C>& segment : chunk.segments) {
+      for (const Segment<E, C>& segment : chunk.segments) {
         int from = segment.begin, to = segment.end;
         while (from < to && !chunk.any_sees(from, q0, q0 + lanes - 1)) from++;
         while (from < to && !chunk.any_sees(to - 1, q0, q0 + lanes - 1)) to--;
         if (from == to) continue;
-        const C* rows = rows_of(segment) + i64(from - segment.begin) * width;
+        const int first = from / kNumbers, end = (to + kNumbers - 1) / kNumbers;
         if (chunk.clean)
-          matmul_rows<true>(lanes, vectors, to - from, weights + from * kBlock + q0, Fixed<1>{}, Fixed<kBlock>{},
-                            rows, width, result + q0 * width, width);
+          matmul_rows<true>(lanes, vectors, end - first, weights.over_keys + first * kBlock + q0, Fixed<1>{},
+                            Fixed<kBlock>{}, segment.zipped + i64(first - segment.begin / kNumbers) * width, width,
+                            result + q0 * width, width);
         else
           for (int r = from; r < to; r++)
             for (int i = q0; i < q0 + lanes; i++)
               if (chunk.any_sees(r, i, i))
-                add_scaled(weights[r * kBlock + i], rows + i64(r - from) * width, result + i * width);
+                add_zipped(weights.numbers[r * kBlock + i], segment.zipped, r - segment.begin, result + i * width);
       }
     }
   }
 
-  // result_of(segment)[row][.] += sum over lanes of weights[row][lane] * lanes_n[lane][.].
+  // result_of(segment)[row][.] += sum over lanes of weights[row][lane] * lanes.zipped[lane][.].
   template <class ResultOf>
-  void accumulate_rows(const C* weights, const C* lanes_n, ResultOf result_of) {
-    for (const Segment<C>& segment : chunk.segments) {
+  void accumulate_rows(const Weights<E, C>& weights, const Lanes<E, C>& lanes, ResultOf result_of) {
+    constexpr int row_step = kBlock / kNumbers;
+    for (const Segment<E, C>& segment : chunk.segments) {
       for (int r = segment.begin; r < segment.end; r += kTileRows) {
         const int rows = smaller(kTileRows, segment.end - r);
         int low, high;
@@ -399,14 +436,15 @@ struct Worker {
         if (!lane_hull(r, rows, low, high)) continue;
         high = smaller(high, block.count - 1);
         C* result = result_of(segment) + i64(r - segment.begin) * width;
+        const int first = low / kNumbers, end = high / kNumbers + 1;
         if (queries_clean)
-          matmul_rows<true>(rows, vectors, high - low + 1, weights + r * kBlock + low, Fixed<kBlock>{}, Fixed<1>{},
-                            lanes_n + low * width, width, result, width);
+          matmul_rows<true>(rows, vectors, end - first, weights.over_queries + r * row_step + first, Fixed<row_step>{},
+                            Fixed<1>{}, lanes.zipped + first * width, width, result, width);
         else
           for (int i = 0; i < rows; i++)
             for (int lane = low; lane <= high; lane++)
               if (chunk.any_sees(r + i, lane, lane))
-                add_scaled(weights[(r + i) * kBlock + lane], lanes_n + lane * width, result + i64(i) * width);
+                add_zipped(weights.numbers[(r + i) * kBlock + lane], lanes.zipped, lane, result + i64(i) * width);
       }
     }
   }
@@ -441,6 +479,10 @@ struct Worker {
 
   void add_scaled(C factor, const C* from, C* to) const {
     for (int d = 0; d < width; d += kVector) store(to + d, load(to + d) + load(from + d) * factor);
+  }
+  void add_zipped(C factor, const E* zipped, i64 row, C* to) const {
+    for (int d = 0; d < width; d += kVector)
+      store(to + d, load(to + d) + load_zipped(zipped, row, width, d) * factor);
   }
 };
 
