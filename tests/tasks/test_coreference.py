@@ -371,7 +371,7 @@ def test_singletons_are_looked_for() -> None:
     ],
 )
 def test_settings_that_cannot_be(field: str, value: float) -> None:
-    with pytest.raises(ValueError, match=rf"task\.{field} is {value}"):
+    with pytest.raises(ValueError, match=rf"settings\.{field} is {value}"):
         CoreferenceSettings(**{field: value})  # type: ignore[arg-type]
 
 

@@ -222,7 +222,7 @@ def test_questions_are_cut() -> None:
         ({"max_question_tokens": 0}, "settings.max_question_tokens is 0"),
         ({"max_answer_tokens": 0}, "settings.max_answer_tokens is 0"),
         ({"max_windows": 0}, "settings.max_windows is 0"),
-        ({"rules": "quac"}, "task.rules is 'quac'; it must be one of squad, triviaqa"),
+        ({"rules": "quac"}, "settings.rules is 'quac'; it must be one of squad, triviaqa"),
         ({"max_length": 4}, "settings.max_length is 4"),
         ({"max_length": 196}, "settings.max_length is 196; .* must be at least 197"),
     ],
