@@ -11,8 +11,7 @@ own cross entropy: the paper trains on the mean over an example's chunks, which 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -140,16 +139,6 @@ class CandidateScoring(Task[CandidateQuestion, CandidateScores]):
         encoder = load_model(model, None)
         grow_embeddings(encoder, len(self.tokenizer))
         return self._with_head(encoder)
-
-    def save(self, model: nn.Module, folder: Path) -> None:
-        """The encoder as a Hugging Face model, the head beside it."""
-        cast(EncoderWithHead, model).save(folder)
-
-    def load(self, folder: Path) -> nn.Module:
-        """Reads what `save` wrote."""
-        model = self._with_head(load_model(ModelSettings(source=str(folder)), None))
-        model.restore(folder)
-        return model
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """Cross entropy over the candidates, a target a chunk."""

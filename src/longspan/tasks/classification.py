@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,7 +11,7 @@ from torch.nn import functional as F
 
 from longspan.data.examples import LabelledDocument
 from longspan.metrics.classification import score_classes
-from longspan.tasks.models import ModelSettings, call, load_model, save_pretrained
+from longspan.tasks.models import ModelSettings, call, load_model
 from longspan.tasks.task import Batch, Feature, Loss, Task, TaskSettings
 
 
@@ -81,14 +80,6 @@ class Classification(Task[LabelledDocument, ClassScores]):
         labels = dict(enumerate(self.settings.labels))
         ids = {label: at for at, label in labels.items()}
         return load_model(model, "SequenceClassification", num_labels=len(ids), id2label=labels, label2id=ids)
-
-    def save(self, model: nn.Module, folder: Path) -> None:
-        """As a Hugging Face model."""
-        save_pretrained(cast(Any, model), folder)
-
-    def load(self, folder: Path) -> nn.Module:
-        """Reads what `save` wrote."""
-        return load_model(ModelSettings(source=str(folder)), "SequenceClassification")
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """Cross entropy, a target a document."""

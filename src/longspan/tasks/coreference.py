@@ -15,7 +15,6 @@ count as missed in the scores.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -196,16 +195,6 @@ class Coreference(Task[CoreferenceDocument, LinkedSpans]):
         """The encoder and a new head."""
         encoder = load_model(model, None)
         return EncoderWithHead(encoder, CoreferenceHead(encoder.config.hidden_size, self.settings.head))
-
-    def save(self, model: nn.Module, folder: Path) -> None:
-        """The encoder as a Hugging Face model, the head beside it."""
-        cast(EncoderWithHead, model).save(folder)
-
-    def load(self, folder: Path) -> nn.Module:
-        """Reads what `save` wrote."""
-        model = cast(EncoderWithHead, self.build(ModelSettings(source=str(folder))))
-        model.restore(folder)
-        return model
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """The marginal likelihood of right antecedents, and with singletons, of being a mention.

@@ -8,8 +8,7 @@ a dialogue.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -18,7 +17,7 @@ from transformers import PreTrainedTokenizerBase
 
 from longspan.data.examples import Question
 from longspan.metrics.answers import SQUAD, TRIVIAQA, score_answers
-from longspan.tasks.models import ModelSettings, call, load_model, save_pretrained
+from longspan.tasks.models import ModelSettings, call, load_model
 from longspan.tasks.spans import best_spans, or_loss
 from longspan.tasks.task import Batch, Feature, Loss, Task, TaskSettings, padded
 from longspan.tasks.windows import text_tokens, windows
@@ -177,14 +176,6 @@ class ExtractiveQA(Task[Question, WindowAnswer]):
     def build(self, model: ModelSettings) -> nn.Module:
         """The model with a linear layer for starts and ends."""
         return load_model(model, "QuestionAnswering")
-
-    def save(self, model: nn.Module, folder: Path) -> None:
-        """As a Hugging Face model."""
-        save_pretrained(cast(Any, model), folder)
-
-    def load(self, folder: Path) -> nn.Module:
-        """Reads what `save` wrote."""
-        return load_model(ModelSettings(source=str(folder)), "QuestionAnswering")
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """The OR-loss over all answers of a window; a target a window with any."""

@@ -23,7 +23,6 @@ from longspan.tasks.models import (
     call,
     copy_global_projections,
     load_model,
-    save_pretrained,
 )
 from longspan.tasks.task import Batch, Feature, Loss, Task, TaskSettings, padded
 from longspan.tasks.windows import text_tokens, windows
@@ -184,14 +183,10 @@ class MaskedLM(Task[Document, WindowScores]):
         return loaded
 
     def save(self, model: nn.Module, folder: Path) -> None:
-        """As a Hugging Face model."""
+        """As a Hugging Face model, the global projections as settings say."""
         if self.settings.copy_global_projections:
             copy_global_projections(model)
-        save_pretrained(cast(PreTrainedModel, model), folder)
-
-    def load(self, folder: Path) -> nn.Module:
-        """Reads what `save` wrote."""
-        return load_model(ModelSettings(source=str(folder)), "MaskedLM")
+        super().save(model, folder)
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """Cross entropy, a target a masked token."""

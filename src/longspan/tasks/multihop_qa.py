@@ -12,8 +12,7 @@ Supporting facts come from exactly two paragraphs, as those of HotpotQA do and a
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -152,16 +151,6 @@ class MultiHopQA(Task[MultiHopQuestion, Reading]):
         encoder = load_model(model, None)
         grow_embeddings(encoder, len(self.tokenizer))
         return _with_head(encoder)
-
-    def save(self, model: nn.Module, folder: Path) -> None:
-        """The encoder as a Hugging Face model, the head beside it."""
-        cast(EncoderWithHead, model).save(folder)
-
-    def load(self, folder: Path) -> nn.Module:
-        """Reads what `save` wrote."""
-        model = _with_head(load_model(ModelSettings(source=str(folder)), None))
-        model.restore(folder)
-        return model
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """The weighted sum of four losses, each a sum over all decisions of a feature; a target a feature.

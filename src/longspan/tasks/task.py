@@ -9,15 +9,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from longspan.data.formats import FormatName
-from longspan.tasks.models import ModelSettings
+from longspan.tasks.models import EncoderWithHead, ModelSettings, save_pretrained
 
 Feature: TypeAlias = dict[str, np.ndarray]
 """One input of the model, as arrays of one dimension: "input_ids" and whatever the task adds.
@@ -115,13 +115,19 @@ class Task(ABC, Generic[ExampleT, OutputT]):
         """The model with this task's head, from a pretrained one; new heads are drawn from torch's
         generator."""
 
-    @abstractmethod
     def save(self, model: nn.Module, folder: Path) -> None:
         """Writes the model, without the tokenizer, into an existing folder."""
+        if isinstance(model, EncoderWithHead):
+            model.save(folder)
+        else:
+            save_pretrained(cast(PreTrainedModel, model), folder)
 
-    @abstractmethod
     def load(self, folder: Path) -> nn.Module:
         """Reads what `save` wrote."""
+        model = self.build(ModelSettings(source=str(folder)))
+        if isinstance(model, EncoderWithHead):
+            model.restore(folder)
+        return model
 
     @abstractmethod
     def loss(self, model: nn.Module, batch: Batch) -> Loss:

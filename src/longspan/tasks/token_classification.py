@@ -10,8 +10,7 @@ Tags are IOB, because spans are scored; other schemes are refused.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor, nn
@@ -19,7 +18,7 @@ from torch.nn import functional as F
 
 from longspan.data.examples import TaggedSentence
 from longspan.metrics.tagging import score_tags
-from longspan.tasks.models import ModelSettings, call, load_model, save_pretrained
+from longspan.tasks.models import ModelSettings, call, load_model
 from longspan.tasks.task import Batch, Feature, Loss, Task, TaskSettings, padded
 from longspan.tasks.windows import text_tokens
 
@@ -118,14 +117,6 @@ class TokenClassification(Task[TaggedSentence, WordTags]):
         labels = dict(enumerate(self.settings.labels))
         ids = {label: at for at, label in labels.items()}
         return load_model(model, "TokenClassification", num_labels=len(ids), id2label=labels, label2id=ids)
-
-    def save(self, model: nn.Module, folder: Path) -> None:
-        """As a Hugging Face model."""
-        save_pretrained(cast(Any, model), folder)
-
-    def load(self, folder: Path) -> nn.Module:
-        """Reads what `save` wrote."""
-        return load_model(ModelSettings(source=str(folder)), "TokenClassification")
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """Cross entropy, a target a word."""
