@@ -134,5 +134,6 @@ def _request(call: Call) -> Request:
         scale=None,
         dropout=0.0,
         seed=None,
+        mutual_globals=False,
         **{name: call.get(name) for name in fields},
     )

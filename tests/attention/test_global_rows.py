@@ -1,4 +1,4 @@
-"""Longformer's layer in two calls: the rows of global queries in place of local ones."""
+"""Global queries: their rows in place of local ones, in two calls or, with the same projections, in one."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from longspan import Pattern, attend, attend_global
 from longspan.attention import library
-from longspan.attention.positions import global_positions
+from longspan.attention.positions import global_positions, rows_at
 
 IMPLEMENTATIONS = ["blocked", "reference"]
 if library.status().available:
@@ -72,9 +72,42 @@ def test_layer_matches_its_definition(impl: str) -> None:
     )
 
 
+@pytest.mark.parametrize("pattern", [Pattern(left=9, right=9), Pattern(left=4, right=0, dilation=2)])
+@pytest.mark.parametrize("globals_of_first", [[0, 70, 149], list(range(0, 150, 7))], ids=["few", "many"])
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+def test_mutual_globals_are_both_calls_in_one(
+    impl: Any, globals_of_first: list[int], pattern: Pattern
+) -> None:
+    is_global, is_padding = _mask(globals_of_first, [], [5]), _mask([], [1], list(range(100, 150)))
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (
+        torch.randn(3, 2, 150, 8, generator=generator, dtype=torch.float64).requires_grad_() for _ in range(3)
+    )
+    positions = global_positions(is_global)
+    common: dict[str, Any] = {"is_padding": is_padding, "dropout": 0.2, "seed": 3}
+    rows = attend_global(
+        rows_at(q, positions), k, v, positions, causal=pattern.is_causal, **common, impl="reference"
+    )
+    assert isinstance(rows, Tensor)
+    wanted = attend(q, k, v, pattern, is_global=is_global, global_rows=rows, **common, impl="reference")
+    got = attend(q, k, v, pattern, is_global=is_global, mutual_globals=True, **common, impl=impl)
+    assert isinstance(got, Tensor) and isinstance(wanted, Tensor)
+    torch.testing.assert_close(got, wanted)
+    cotangent = torch.randn(got.shape, generator=generator, dtype=torch.float64)
+    torch.testing.assert_close(
+        torch.autograd.grad(got, (q, k, v), cotangent), torch.autograd.grad(wanted, (q, k, v), cotangent)
+    )
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"mutual_globals": True}, "mutual_globals and global_rows both"),
+        ({"mutual_globals": True, "global_rows": None, "is_global": None}, "mutual_globals needs is_global"),
+        (
+            {"mutual_globals": True, "global_rows": None, "q": torch.zeros(1, 2, 9, 8)},
+            "mutual_globals with 9 queries and 10 keys",
+        ),
         ({"is_global": None}, "global_rows needs is_global"),
         (
             {"global_rows": torch.zeros(1, 2, 0, 8)},

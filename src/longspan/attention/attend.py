@@ -50,6 +50,7 @@ def attend(
     *,
     is_global: Tensor | None = None,
     global_rows: Tensor | None = None,
+    mutual_globals: bool = False,
     is_padding: Tensor | None = None,
     document_starts: Tensor | None = None,
     query_offset: int = 0,
@@ -75,10 +76,12 @@ def attend(
         pattern: the window, one for all heads or one per head.
         is_global: [batch, keys] bool, True for keys that every query sees (in a causal pattern,
             every query that does not come before them). Queries at those positions are treated
-            like all others here, unless there are ``global_rows``.
+            like all others here, unless there are ``global_rows`` or ``mutual_globals``.
         global_rows: [batch, heads, most globals, head_dim], the outputs of the queries at global
             positions as `attend_global` returns them. They take the place of local rows, which are
             then not computed (their log-sum-exp here is -inf).
+        mutual_globals: queries at global positions see every key, with the same q, k and v: the symmetric
+            attention of one call. For projections of their own, `attend_global` makes ``global_rows``.
         is_padding: [batch, keys] bool, True for positions that do not exist.
         document_starts: [documents + 1] or [batch, documents + 1] integers from 0 to ``keys`` (cu_seqlens):
             documents packed into one row do not see each other.
@@ -114,6 +117,7 @@ def attend(
         positions=None,
         is_global=is_global,
         global_rows=global_rows,
+        mutual_globals=mutual_globals,
         is_padding=is_padding,
         document_starts=document_starts,
         scale=scale,
@@ -171,6 +175,7 @@ def attend_global(
         positions=positions,
         is_global=None,
         global_rows=None,
+        mutual_globals=False,
         is_padding=is_padding,
         document_starts=document_starts,
         scale=scale,

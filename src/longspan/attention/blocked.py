@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from longspan.attention.dropout import keep_mask
+from longspan.attention.mutual import in_two_steps
 from longspan.attention.padding import finish, hide_absent
 from longspan.attention.pieces import Heads, Piece, head_groups, pieces
 from longspan.attention.positions import global_positions
@@ -67,6 +68,8 @@ def unsupported(request: Request) -> list[str]:
 
 def run(request: Request) -> tuple[Tensor, Tensor]:
     """Attention output [B, H, N, D] and log-sum-exp [B, H, N] (-inf where nothing is seen)."""
+    if request.mutual_globals:
+        return in_two_steps(request, run)
     request = trim_tables(hide_absent(request))
     global_at = None if request.is_global is None else global_positions(request.is_global)
     operands = _Operands(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from longspan.attention.mutual import in_two_steps
 from longspan.attention.padding import finish, hide_absent
 from longspan.attention.pattern import Pattern
 from longspan.attention.request import Request
@@ -55,6 +56,8 @@ def unsupported(request: Request) -> list[str]:
 
 def run(request: Request) -> tuple[Tensor, Tensor]:
     """Attention output [B, H, N, D] and log-sum-exp [B, H, N] (-inf where nothing is seen)."""
+    if request.mutual_globals:
+        return in_two_steps(request, run)
     request = trim_tables(hide_absent(request))
     out, lse = _operation(request.q.device.type)(
         request.q,

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from longspan.attention import library
 from longspan.attention.library import Problem, View
+from longspan.attention.mutual import in_two_steps
 from longspan.attention.positions import global_positions, pick_rows, row_index, where
 from longspan.attention.request import Request
 from longspan.attention.tables import trim_tables
@@ -28,6 +29,8 @@ def unsupported(request: Request) -> list[str]:
 
 def run(request: Request) -> tuple[Tensor, Tensor]:
     """Attention output [B, H, N, D] and log-sum-exp [B, H, N]."""
+    if request.mutual_globals and (request.bias is not None or request.position_query is not None):
+        return in_two_steps(request, run)
     request = trim_tables(request)
     k, v = request.k, request.v
     size = request.group_size
@@ -57,6 +60,7 @@ def run(request: Request) -> tuple[Tensor, Tensor]:
         request.scale,
         request.dropout,
         request.seed,
+        request.mutual_globals,
         None if bias is None else bias.to(dtype),
         None if request.position_query is None else _rows_contiguous(request.position_query),
         None if position_keys is None else position_keys.to(dtype),
@@ -90,6 +94,7 @@ def _attend(
     scale: float,
     dropout: float,
     seed: Tensor | None,
+    mutual_globals: bool,
     bias: Tensor | None,
     position_query: Tensor | None,
     position_keys: Tensor | None,
@@ -98,7 +103,7 @@ def _attend(
 ) -> tuple[Tensor, Tensor, Tensor]:
     call = _Call(
         q, k, v, patterns, offset, positions, is_global, is_padding, document_starts,
-        scale, dropout, seed, bias, position_query, position_keys, global_rows,
+        scale, dropout, seed, mutual_globals, bias, position_query, position_keys, global_rows,
     )  # fmt: skip
     out, lse, rest = _empty_results(q, keeps_rest)
     library.kernel().prefer_huge_pages(out, rest)
@@ -134,6 +139,7 @@ def _attend_backward(
     scale: float,
     dropout: float,
     seed: Tensor | None,
+    mutual_globals: bool,
     bias: Tensor | None,
     position_query: Tensor | None,
     position_keys: Tensor | None,
@@ -141,7 +147,7 @@ def _attend_backward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     call = _Call(
         q, k, v, patterns, offset, positions, is_global, is_padding, document_starts,
-        scale, dropout, seed, bias, position_query, position_keys, global_rows,
+        scale, dropout, seed, mutual_globals, bias, position_query, position_keys, global_rows,
     )  # fmt: skip
     d_out = _rows_contiguous(d_out)
     d_lse = None if d_lse is None else d_lse.contiguous()
@@ -217,6 +223,7 @@ class _Call:
         scale: float,
         dropout: float,
         seed: Tensor | None,
+        mutual_globals: bool,
         bias: Tensor | None,
         position_query: Tensor | None,
         position_keys: Tensor | None,
@@ -243,7 +250,8 @@ class _Call:
             scale=scale,
             dropout=dropout,
             seed=int(seed) if seed is not None else 0,
-            skip_global_queries=global_rows is not None,
+            skip_global_queries=mutual_globals or global_rows is not None,
+            mutual_globals=mutual_globals,
         )
         if is_global is not None:
             where = global_positions(is_global)

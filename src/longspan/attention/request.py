@@ -40,6 +40,8 @@ class Request:
     """[B, M] bool: keys nobody sees; a query at such a position comes out 0."""
     global_rows: Tensor | None
     """[B, H, most globals, D]: outputs of the queries at global positions, in place of local ones."""
+    mutual_globals: bool
+    """A query at a global position sees every key (the past ones, in a causal pattern). Then M is N."""
     document_starts: Tensor | None
     """[1 or B, documents + 1] int64, from 0 to M, not falling: nobody sees across a border."""
     scale: float
@@ -98,33 +100,37 @@ class Request:
     def sees(self, pattern: Pattern, query: Tensor, key: Tensor, *, through_global: bool) -> Tensor:
         """Whether queries see keys, all but the dead queries considered.
 
-        A pair is seen through the window or, when the key is global, through that; never through
-        both, so that a joint softmax counts each key once.
+        A pair is seen through the window or, when the key is global (or the query, where globals are
+        mutual), through that; never through both, so that a joint softmax counts each key once.
 
         Args:
             pattern: the head's pattern.
             query: [1 or B, ..., N', 1] positions.
             key: [1 or B, ..., 1, M'] positions; a position outside [0, M) is never seen.
-            through_global: ask for the global keys rather than for the window.
+            through_global: ask for what global tokens add rather than for the window.
 
         Returns:
             bool, of the broadcast shape.
         """
         seen = (key >= 0) & (key < self.k.shape[2])
         if through_global:
-            assert self.is_global is not None
-            seen = seen & take(self.is_global, key)
+            seen = seen & self._is_global_pair(query, key)
             if pattern.is_causal:
                 seen = seen & (key <= query)
         else:
             seen = seen & pattern.allows(query, key)
             if self.is_global is not None:
-                seen = seen & ~take(self.is_global, key)
+                seen = seen & ~self._is_global_pair(query, key)
         if self.is_padding is not None:
             seen = seen & ~take(self.is_padding, key)
         if self.document_starts is not None:
             seen = seen & (self.document_of(query) == self.document_of(key))
         return seen
+
+    def _is_global_pair(self, query: Tensor, key: Tensor) -> Tensor:
+        assert self.is_global is not None
+        is_global = take(self.is_global, key)
+        return is_global | take(self.is_global, query) if self.mutual_globals else is_global
 
 
 def take(table: Tensor, position: Tensor) -> Tensor:

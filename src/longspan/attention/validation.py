@@ -27,6 +27,7 @@ def check(
     positions: Tensor | None,
     is_global: Tensor | None,
     global_rows: Tensor | None,
+    mutual_globals: bool,
     is_padding: Tensor | None,
     document_starts: Tensor | None,
     scale: float | None,
@@ -51,6 +52,8 @@ def check(
     _check_mask("is_padding", is_padding, q, keys)
     if global_rows is not None:
         _check_global_rows(global_rows, is_global, q, keys)
+    if mutual_globals:
+        _check_mutual_globals(global_rows, is_global, q, keys)
     if not 0 <= dropout < 1:
         raise ValueError(f"dropout is {dropout}; it must be a probability, 0 <= dropout < 1")
     if scale is not None and not math.isfinite(scale):
@@ -70,6 +73,7 @@ def check(
         positions=positions,
         is_global=is_global,
         global_rows=global_rows,
+        mutual_globals=mutual_globals,
         is_padding=is_padding,
         document_starts=_checked_starts(document_starts, q, keys),
         scale=default_scale(head_dim) if scale is None else float(scale),
@@ -132,6 +136,17 @@ def _check_global_rows(rows: Tensor, is_global: Tensor | None, q: Tensor, keys: 
         counted = int(is_global.sum(1).max())
         if most < counted:
             raise ValueError(f"global_rows has {most} rows an example; is_global marks up to {counted}")
+
+
+def _check_mutual_globals(rows: Tensor | None, is_global: Tensor | None, q: Tensor, keys: int) -> None:
+    if is_global is None:
+        raise ValueError("mutual_globals needs is_global, which says what is global")
+    if rows is not None:
+        raise ValueError("mutual_globals and global_rows both say what stands in global rows; give one")
+    if q.shape[2] != keys:
+        raise ValueError(
+            f"mutual_globals with {q.shape[2]} queries and {keys} keys; it needs a query at every position"
+        )
 
 
 def _check_like(

@@ -1,7 +1,7 @@
 """The part of a Longformer layer that is not a projection: what all contestants compute.
 
-Local rows, global rows, and the second put in the place of the first. The benchmarks give one set
-of projections to both calls; a model has a second set for the global rows, which costs the same here.
+Window, global keys, and global queries that see everything, with one set of projections for all. A model that
+has a second set for global queries makes their rows with `attend_global`.
 """
 
 from collections.abc import Sequence
@@ -9,9 +9,8 @@ from typing import cast
 
 from torch import Tensor
 
-from longspan.attention.attend import Implementation, attend, attend_global
+from longspan.attention.attend import Implementation, attend
 from longspan.attention.pattern import Pattern
-from longspan.attention.positions import global_positions, rows_at
 
 
 def longformer_core(
@@ -39,32 +38,18 @@ def longformer_core(
         document_starts: [documents + 1] integers.
         dropout: probability of dropping a pair.
         seed: of the dropout masks.
-        impl: the implementation of `attend` and `attend_global`.
+        impl: the implementation of `attend`.
 
     Returns:
         [batch, heads, length, head_dim].
     """
-    rows = None
-    if is_global is not None:
-        positions = global_positions(is_global)
-        rows = attend_global(
-            rows_at(q, positions),
-            k,
-            v,
-            positions,
-            is_padding=is_padding,
-            document_starts=document_starts,
-            dropout=dropout,
-            seed=seed,
-            impl=impl,
-        )
     out = attend(
         q,
         k,
         v,
         pattern,
         is_global=is_global,
-        global_rows=cast("Tensor | None", rows),
+        mutual_globals=is_global is not None,
         is_padding=is_padding,
         document_starts=document_starts,
         dropout=dropout,

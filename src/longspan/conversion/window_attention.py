@@ -19,9 +19,8 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import bidirectional_mask_function, causal_mask_function
 
-from longspan.attention.attend import attend, attend_global
+from longspan.attention.attend import attend
 from longspan.attention.pattern import Pattern
-from longspan.attention.positions import global_positions, rows_at
 
 NAME = "longspan"
 """The name of the attention implementation."""
@@ -94,28 +93,15 @@ def attention(
     query, key = query.to(value.dtype), key.to(value.dtype)
     is_padding = None if attention_mask is None else ~attention_mask
     is_global = None
-    rows = None
     if global_attention_mask is not None and pattern.left is not None:
         is_global = _checked_globals(global_attention_mask, query, key)
-        positions = global_positions(is_global)
-        rows = attend_global(
-            rows_at(query, positions),
-            key,
-            value,
-            positions,
-            causal=pattern.is_causal,
-            is_padding=is_padding,
-            dropout=dropout,
-            bias=position_bias,
-            scale=scaling,
-        )
     out = attend(
         query,
         key,
         value,
         pattern,
         is_global=is_global,
-        global_rows=cast(Tensor | None, rows),
+        mutual_globals=is_global is not None,
         is_padding=is_padding,
         query_offset=key.shape[2] - query.shape[2],
         dropout=dropout,

@@ -124,7 +124,7 @@ struct Backward : PositionTerms<T, C> {
     const i64 before = odd ? runs.key_end(run - 1) : 0;
     const i64 after = odd && run + 1 < runs.count ? runs.key_begin(run + 1) : phase.key_steps;
     for (i64 t = key_begin; t < key_end; t++) {
-      const bool add = t < before || t >= after;
+      const bool add = p.add_to_keys || t < before || t >= after;
       if (t + kFlushAhead < key_end) {
         this->template prefetch_row<1>(p.d_k, kv_head, phase.position(t + kFlushAhead));
         this->template prefetch_row<1>(p.d_v, kv_head, phase.position(t + kFlushAhead));
@@ -132,12 +132,14 @@ struct Backward : PositionTerms<T, C> {
       flush(p.d_k, d_k, t, C(p.scale), add);
       flush(p.d_v, d_v, t, C(1), add);
     }
+    if (p.add_to_keys) return;
     if (run == 0) clear_keys(0, key_begin);
     if (run == runs.count - 1) clear_keys(key_end, phase.key_steps);
   }
 
   void clear_absent() {
-    for (i64 row = phase.query_count; phase.positions && row < p.queries; row++) {
+    if (!phase.positions || phase.rows_by_position) return;
+    for (i64 row = phase.query_count; row < p.queries; row++) {
       zero_row(this->template row_of<T>(p.d_q, head, row), head_dim);
       if (this->has_product) zero_row(this->template row_of<T>(p.d_position_query, head, row), head_dim);
     }
@@ -191,7 +193,7 @@ struct Backward : PositionTerms<T, C> {
 
   void write_rows(const View& view, const C* from) {
     for (int i = 0; i < block.count; i++) {
-      T* row = this->template row_of<T>(view, head, block.row + i * block.row_step);
+      T* row = this->template row_of<T>(view, head, block.row(i));
       if (dead[i]) zero_row(row, head_dim);
       else unpack_row<false>(from + i * width, head_dim, C(p.scale), row);
     }
@@ -200,13 +202,13 @@ struct Backward : PositionTerms<T, C> {
   // The log-sum-exp in units of log 2, and delta, of every lane. A lane without a query gets a
   // log-sum-exp so large that its weights vanish.
   void load_row_constants() {
-    const i64 base = (this->example * p.heads + head) * p.queries;
+    const i64 base = (this->example * p.heads + head) * query_rows(p);
     const C* row_lse = static_cast<const C*>(p.lse) + base;
     const C* row_d_lse = p.d_lse ? static_cast<const C*>(p.d_lse) + base : nullptr;
     for (int i = 0; i < kBlock; i++) {
       lse[i] = -C(kNoScore), delta[i] = 0;
       if (i >= block.count || dead[i]) continue;
-      const i64 row = block.row + i * block.row_step;
+      const i64 row = block.row(i);
       if (row_lse[row] == -INFINITY) continue;
       C sum = times_d_out(this->template row_of<const T>(p.out, head, row), i);
       if (p.out_rest.data) sum += times_d_out(this->template row_of<const T>(p.out_rest, head, row), i);

@@ -1,7 +1,9 @@
 // The forward pass: online softmax over chunks of keys.
 //
 // Scores are in units of log 2 (products with the packed queries carry scale * log2(e)), so the exponential
-// is a bare 2**x. Dropout removes pairs from the weighted sum but not from the softmax's denominator.
+// is a bare 2**x. Dropout removes pairs from the weighted sum but not from the softmax's denominator. Where
+// weights are rounded to be multiplied, the sum of values is divided by the sum of the rounded weights, so
+// that it stays a mean of values; the log-sum-exp is that of the exact ones.
 #pragma once
 #include "position_terms.h"
 
@@ -16,10 +18,11 @@ template <class T, class C>
 struct Forward : PositionTerms<T, C> {
   using Base = PositionTerms<T, C>;
   using Base::block, Base::chunk, Base::dead, Base::drop_below, Base::head, Base::head_dim, Base::kGroup,
-      Base::kVector, Base::p, Base::phase, Base::q, Base::query_hash, Base::scores, Base::weights, Base::width;
+      Base::kPairs, Base::kVector, Base::p, Base::phase, Base::q, Base::query_hash, Base::scores, Base::weights, Base::width;
 
   C* sums;  // [kBlock][width]: weighted sums of values, not yet normalised
-  alignas(64) C highest[kBlock], total[kBlock], shrink[kBlock];
+  alignas(64) C highest[kBlock], shrink[kBlock];
+  alignas(64) C total[kBlock], divisor[kBlock];  // sums of weights, exact and as they are multiplied
 
   Forward(const Problem& problem, const PositionTables<C>& tables) : Base(problem, tables, false) {}
 
@@ -46,7 +49,7 @@ struct Forward : PositionTerms<T, C> {
 
   void run_block(i64 from) {
     memset(sums, 0, sizeof(C) * kBlock * width);
-    for (int i = 0; i < kBlock; i++) highest[i] = C(kNoScore), total[i] = 0;
+    for (int i = 0; i < kBlock; i++) highest[i] = C(kNoScore), total[i] = divisor[i] = 0;
     if (this->begin_block(from)) {
       this->pack_queries(p.q, C(p.scale) * kLog2E<C>, q);
       this->pack_position_query();
@@ -77,7 +80,7 @@ struct Forward : PositionTerms<T, C> {
             top[v] = select<C>(visible(r, at), maximum<C>(top[v], score(r, at)), top[v]);
           }
     });
-    Vector<C> sum[2];
+    Vector<C> sum[2], rounded[2];
     for (int v = 0; v < 2; v++) {
       // A reference a little below the maximum does as well, and seldom has to move.
       const Mask<C> moves = top[v] > old[v] + broadcast(kSlack<C>);
@@ -86,16 +89,18 @@ struct Forward : PositionTerms<T, C> {
       store(shrink + lane + v * kVector, factor);
       store(highest + lane + v * kVector, top[v]);
       sum[v] = load(total + lane + v * kVector) * factor;
+      rounded[v] = load(divisor + lane + v * kVector) * factor;
     }
     this->for_each_stretch(lane, [&](int begin, int end, Seen seen) {
       if (seen == kWhole && !drop_below) {
-        weigh_rows(scores + begin * kBlock + lane, end - begin, top, sum);
+        weigh_rows(scores + begin * kBlock + lane, end - begin, top, sum, rounded);
       } else if (seen != kNot) {
         for (int r = begin; r < end; r++)
           for (int v = 0; v < 2; v++) {
             const int at = lane + v * kVector;
-            const Vector<C> weight = select<C>(visible(r, at), exp2_of(score(r, at) - top[v]), Vector<C>{});
-            sum[v] += weight;
+            const Vector<C> exact = select<C>(visible(r, at), exp2_of(score(r, at) - top[v]), Vector<C>{});
+            const Vector<C> weight = as_multiplied(exact);
+            sum[v] += exact, rounded[v] += weight;
             store(scores + r * kBlock + at, drop(weight, r, at));
           }
       } else {
@@ -103,7 +108,8 @@ struct Forward : PositionTerms<T, C> {
           for (int v = 0; v < 2; v++) store(scores + r * kBlock + lane + v * kVector, Vector<C>{});
       }
     });
-    for (int v = 0; v < 2; v++) store(total + lane + v * kVector, sum[v]);
+    for (int v = 0; v < 2; v++)
+      store(total + lane + v * kVector, sum[v]), store(divisor + lane + v * kVector, rounded[v]);
   }
 
   // The two inner loops of the softmax, over rows that a whole group of lanes sees. Everything they
@@ -118,16 +124,25 @@ struct Forward : PositionTerms<T, C> {
     if (r < rows) a = maximum<C>(a, load(at)), b = maximum<C>(b, load(at + kVector));
     top[0] = maximum<C>(a, c), top[1] = maximum<C>(b, d);
   }
-  static LONGSPAN_INLINE void weigh_rows(C* at, int rows, const Vector<C> (&top)[2], Vector<C> (&sum)[2]) {
+  static LONGSPAN_INLINE void weigh_rows(C* at, int rows, const Vector<C> (&top)[2], Vector<C> (&sum)[2],
+                                         Vector<C> (&rounded)[2]) {
     const Vector<C> top0 = top[0], top1 = top[1];
-    Vector<C> sum0 = sum[0], sum1 = sum[1];
+    Vector<C> sum0 = sum[0], sum1 = sum[1], rounded0 = rounded[0], rounded1 = rounded[1];
 #pragma GCC unroll 2
     for (int r = 0; r < rows; r++, at += kBlock) {
-      const Vector<C> a = exp2_of(load(at) - top0), b = exp2_of(load(at + kVector) - top1);
+      Vector<C> a = exp2_of(load(at) - top0), b = exp2_of(load(at + kVector) - top1);
       sum0 += a, sum1 += b;
+      if constexpr (kPairs) {
+        a = as_multiplied(a), b = as_multiplied(b);
+        rounded0 += a, rounded1 += b;
+      }
       store(at, a), store(at + kVector, b);
     }
-    sum[0] = sum0, sum[1] = sum1;
+    sum[0] = sum0, sum[1] = sum1, rounded[0] = rounded0, rounded[1] = rounded1;
+  }
+  static LONGSPAN_INLINE Vector<C> as_multiplied(Vector<C> weight) {
+    if constexpr (kPairs) return as_half_of_pair(weight);
+    else return weight;
   }
 
   Vector<C> score(int r, int lane) const { return load(scores + r * kBlock + lane); }
@@ -148,11 +163,12 @@ struct Forward : PositionTerms<T, C> {
     }
   }
 
-  C* lse_rows() const { return static_cast<C*>(p.lse) + (this->example * p.heads + head) * p.queries; }
+  C* lse_rows() const { return static_cast<C*>(p.lse) + (this->example * p.heads + head) * query_rows(p); }
 
   // Rows of queries that do not exist, after the explicit positions of the others.
   void clear_absent() {
-    for (i64 row = phase.query_count; phase.positions && row < p.queries; row++) clear_row(row);
+    if (!phase.positions || phase.rows_by_position) return;
+    for (i64 row = phase.query_count; row < p.queries; row++) clear_row(row);
   }
   void clear_row(i64 row) {
     zero_row(this->template row_of<T>(p.out, head, row), head_dim);
@@ -162,12 +178,12 @@ struct Forward : PositionTerms<T, C> {
 
   void write_block() {
     for (int i = 0; i < block.count; i++) {
-      const i64 row = block.row + i * block.row_step;
+      const i64 row = block.row(i);
       if (dead[i] || total[i] == 0) {
         clear_row(row);
         continue;
       }
-      const C factor = C(1 / ((1 - p.dropout) * total[i]));
+      const C factor = C(1 / ((1 - p.dropout) * (kPairs ? divisor[i] : total[i])));
       T* out = this->template row_of<T>(p.out, head, row);
       unpack_row<false>(sums + i * width, head_dim, factor, out);
       if (p.out_rest.data)

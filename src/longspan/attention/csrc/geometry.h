@@ -11,6 +11,8 @@ namespace LONGSPAN_ISA {
 
 // Queries that are worked on together: the lanes of a few vectors.
 constexpr int kBlock = 64;
+// Below every finite score: the running maximum before a key was seen.
+constexpr float kNoScore = -1e30f;
 
 // The positions of one residue class of one head, and the queries among them.
 struct PhaseOfHead {
@@ -22,6 +24,7 @@ struct PhaseOfHead {
   i64 query_row;        // row of the first query; the next one is `dilation` rows below
   i64 query_step;       // its step
   const i64* positions; // explicit query positions instead (one class, full window), or null
+  bool rows_by_position;  // the row of a query is its position
 
   i64 position(i64 step) const { return first + step * dilation; }
 };
@@ -36,6 +39,7 @@ inline PhaseOfHead phase_of(const Problem& p, i64 b, i64 head, i64 residue) {
   phase.right = smaller(pattern[1], phase.key_steps);
   phase.causal = pattern[1] == 0;
   phase.positions = p.positions ? p.positions + b * p.queries : nullptr;
+  phase.rows_by_position = p.rows_by_position;
   phase.query_step = phase.query_row = 0;
   if (phase.positions) {
     phase.query_count = 0;
@@ -50,25 +54,32 @@ inline PhaseOfHead phase_of(const Problem& p, i64 b, i64 head, i64 residue) {
   return phase;
 }
 
+// Rows of a tensor of queries.
+inline i64 query_rows(const Problem& p) { return p.rows_by_position ? p.keys : p.queries; }
+
 // Up to kBlock queries of a class, one per lane.
 struct QueryBlock {
   int count;
-  i64 row, row_step;        // row of lane 0 in the query tensor, distance to the next lane's
+  i64 row0, row_step;       // row of lane 0 in the query tensor, distance to the next lane's
   i64 step;                 // step of lane 0 (neighbouring queries)
   i64 position0, dilation;  // position of lane 0, distance to the next lane's
   const i64* positions;     // explicit positions of the lanes, or null
+  bool rows_by_position;
 
   QueryBlock() = default;
   QueryBlock(const PhaseOfHead& phase, i64 from)
       : count(int(smaller<i64>(kBlock, phase.query_count - from))),
-        row(phase.query_row + from * phase.dilation),
+        row0(phase.query_row + from * phase.dilation),
         row_step(phase.dilation),
         step(phase.query_step + from),
         position0(phase.position(phase.query_step + from)),
         dilation(phase.dilation),
-        positions(phase.positions ? phase.positions + from : nullptr) {}
+        positions(phase.positions ? phase.positions + from : nullptr),
+        rows_by_position(phase.rows_by_position) {}
 
   i64 position(int lane) const { return positions ? positions[lane] : position0 + lane * dilation; }
+
+  i64 row(i64 lane) const { return rows_by_position ? positions[lane] : row0 + lane * row_step; }
 
   // Number of lanes that stand before `position`.
   int lanes_before(i64 position) const {

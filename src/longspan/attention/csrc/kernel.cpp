@@ -4,11 +4,14 @@
 // LONGSPAN_PAIRS where bf16 is multiplied in pairs.
 // Results do not depend on the number of threads: the tasks and the order in which their results are
 // added are functions of the problem alone.
+#include <omp.h>
+
 #include <new>
 #include <vector>
 
 #include "backward.h"
 #include "elementwise_dropout.h"
+#include "few_queries.h"
 #include "forward.h"
 
 namespace LONGSPAN_ISA {
@@ -48,8 +51,37 @@ int spread(const Problem& p, const std::vector<std::vector<Task>>& waves, Prepar
   return status;
 }
 
+// Few queries: a task for every stretch of every example.
+template <class T, class C>
+int stream_over_keys(const Problem& p, bool is_backward) {
+  const i64 length = stretch_length(p), stretches = (p.keys + length - 1) / length, rows = p.heads * p.queries;
+  std::vector<FewQueries<T, C>> workers(p.threads, FewQueries<T, C>(p, is_backward));
+  std::vector<Partial<C>> partials(p.batch * stretches * rows);
+  std::vector<C> sums(i64(partials.size()) * workers[0].width);
+  for (size_t i = 0; i < partials.size(); i++) partials[i].sums = sums.data() + i * workers[0].width;
+#pragma omp parallel num_threads(int(p.threads))
+  {
+    FewQueries<T, C>& worker = workers[omp_get_thread_num()];
+#pragma omp for schedule(dynamic, 1)
+    for (i64 task = 0; task < p.batch * stretches; task++) {
+      const i64 example = task / stretches, first = task % stretches * length, last = smaller(p.keys, first + length);
+      Partial<C>* found = partials.data() + task * rows;
+      if (is_backward) worker.backward(example, first, last, found);
+      else worker.forward(example, first, last, found);
+    }
+#pragma omp for
+    for (i64 example = 0; example < p.batch; example++) {
+      const Partial<C>* found = partials.data() + example * stretches * rows;
+      if (is_backward) worker.finish_backward(example, found, stretches);
+      else worker.finish_forward(example, found, stretches);
+    }
+  }
+  return kDone;
+}
+
 template <class T, class C>
 int forward(const Problem& p) {
+  if (has_few_queries(p)) return stream_over_keys<T, C>(p, false);
   constexpr i64 run = kForwardBlocks * kBlock;
   std::vector<std::vector<Task>> waves(1);
   i64 window = 0;
@@ -106,6 +138,7 @@ void add_shares(const Problem& p, const std::vector<std::vector<Task>>& waves, S
 
 template <class T, class C>
 int backward(const Problem& p) {
+  if (has_few_queries(p)) return stream_over_keys<T, C>(p, true);
   std::vector<std::vector<Task>> waves(2);
   i64 window = 0, key_rows = 0;
   const i64 members = p.kv_heads ? p.heads / p.kv_heads : 1;
@@ -150,11 +183,46 @@ int by_type(i64 dtype, Call call) {
   }
 }
 
+// The queries at global positions, which see every key: the second half of a call with mutual globals.
+struct GlobalQueries {
+  std::vector<i64> patterns;
+  std::vector<uint8_t> flags;
+  Problem problem;
+
+  explicit GlobalQueries(const Problem& p) : patterns(3 * p.heads), problem(p) {
+    constexpr i64 unbounded = i64(1) << 62;
+    for (i64 head = 0; head < p.heads; head++) {
+      const bool causal = p.patterns[3 * head + 1] == 0;
+      patterns[3 * head] = unbounded, patterns[3 * head + 1] = causal ? 0 : unbounded, patterns[3 * head + 2] = 1;
+    }
+    problem.patterns = patterns.data();
+    problem.queries = p.max_globals;
+    problem.positions = p.global_positions;
+    problem.rows_by_position = problem.add_to_keys = 1;
+    // Among keys that are seen anyway, none is global.
+    flags.assign(p.key_flags, p.key_flags + p.batch * p.keys);
+    for (uint8_t& flag : flags) flag &= kPadded;
+    problem.key_flags = flags.data();
+    problem.global_positions = problem.global_counts = nullptr;
+    problem.max_globals = problem.skip_global_queries = problem.mutual_globals = 0;
+  }
+};
+
+// Runs a call, or both halves of it.
+template <class Run>
+int run_halves(const Problem& p, Run run) {
+  return by_type(p.dtype, [&](auto t, auto c) {
+    const int status = run(p, t, c);
+    if (status != kDone || !p.mutual_globals || !p.max_globals) return status;
+    return run(GlobalQueries(p).problem, t, c);
+  });
+}
+
 int attend_forward(const Problem& p) {
-  return by_type(p.dtype, [&](auto t, auto c) { return forward<decltype(t), decltype(c)>(p); });
+  return run_halves(p, [](const Problem& half, auto t, auto c) { return forward<decltype(t), decltype(c)>(half); });
 }
 int attend_backward(const Problem& p) {
-  return by_type(p.dtype, [&](auto t, auto c) { return backward<decltype(t), decltype(c)>(p); });
+  return run_halves(p, [](const Problem& half, auto t, auto c) { return backward<decltype(t), decltype(c)>(half); });
 }
 int dropout(const Elements& e) {
   return by_type(e.dtype, [&](auto t, auto c) { return drop_elements<decltype(t), decltype(c)>(e); });

@@ -61,6 +61,11 @@ LONGSPAN_INLINE Vector<float> load_zipped(const Pair* zipped, i64 row, int width
   return (Vector<float>)(row % 2 ? pairs & broadcast<Pair>(0xffff0000) : pairs << 16);
 }
 
+// The number that a weight becomes as half of a pair; of two that are as near, the larger one.
+LONGSPAN_INLINE Vector<float> as_half_of_pair(Vector<float> weight) {
+  return (Vector<float>)(((Vector<uint32_t>)weight + 0x8000) & 0xffff0000);
+}
+
 // Weights rounded to bf16: two rows zipped, or one row of numbers. The instructions take what is below
 // 2**-126 as 0, as the products do.
 LONGSPAN_INLINE Vector<Pair> zip(Vector<float> first, Vector<float> second) {

@@ -90,7 +90,7 @@ struct PositionTerms : Worker<T, C> {
     for (int i = 0; i < kBlock; i++) {
       C* row = position_query + i * width;
       if (i < block.count && !this->dead[i])
-        pack_row(this->template row_of<const T>(p.position_query, head, block.row + i * block.row_step), head_dim,
+        pack_row(this->template row_of<const T>(p.position_query, head, block.row(i)), head_dim,
                  width, row);
       else memset(row, 0, sizeof(C) * width);
     }

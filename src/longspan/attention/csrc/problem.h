@@ -26,12 +26,14 @@ struct Problem {
   const int64_t* patterns;  // [heads][left, right, dilation]; heads of one kv head agree
   int64_t offset;           // position of query 0 where `positions` is null
   const int64_t* positions; // [batch][queries] rising, -1 at the end for no query; or null
+  int64_t rows_by_position; // 1: tensors of queries have a row for every key, a query's at its position
 
   const uint8_t* key_flags;         // [batch][keys] KeyFlag bits, or null
   const int64_t* global_positions;  // [batch][max_globals] rising; or null
   const int64_t* global_counts;     // [batch]
   int64_t max_globals;
   int64_t skip_global_queries;      // 1: queries at global positions come out 0, as padded ones do
+  int64_t mutual_globals;           // 1: queries at global positions see every key, and nothing is relative
   const int64_t* document_begin;    // [1 or batch][keys]: borders of each position's document; or null
   const int64_t* document_end;
   int64_t document_batch;           // stride between examples: 0 or keys
@@ -45,7 +47,9 @@ struct Problem {
   const void* position_keys;  // [heads][2 * position_reach + 1][head_dim], compute type
   int64_t position_reach;
 
-  // Backward only. Every gradient is overwritten; `d_lse` may be null.
+  // Backward only. Every gradient is overwritten, but those of keys and values are added to where
+  // `add_to_keys` is 1; `d_lse` may be null.
+  int64_t add_to_keys;
   View d_out, d_q, d_k, d_v, d_position_query;
   const void* d_lse;
   void* d_bias;

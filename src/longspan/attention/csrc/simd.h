@@ -99,12 +99,19 @@ LONGSPAN_INLINE Vector<C> maximum(Vector<C> a, Vector<C> b) {
   return a > b ? a : b;
 }
 
-template <class C>
-LONGSPAN_INLINE C sum_of_lanes(Vector<C> x) {
-  C sum = 0;
-  for (int i = 0; i < kLanes<C>; i++) sum += x[i];
-  return sum;
+// Each lane plus the one `Distance` away: halving the distance adds all lanes in few steps.
+template <int Distance, class C>
+LONGSPAN_INLINE Vector<C> fold_lanes(Vector<C> x) {
+  if constexpr (Distance == 0) return x;
+  else {
+    Mask<C> partner;
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes<C>; i++) partner[i] = i ^ Distance;
+    return fold_lanes<Distance / 2, C>(x + __builtin_shuffle(x, partner));
+  }
 }
+template <class C>
+LONGSPAN_INLINE C sum_of_lanes(Vector<C> x) { return fold_lanes<kLanes<C> / 2, C>(x)[0]; }
 
 // Two neighbouring bf16 numbers of a product's depth, the first in the lower half: an operand of the builds
 // with LONGSPAN_PAIRS. As wide as a float, so tiles of pairs and of floats have the same shape.

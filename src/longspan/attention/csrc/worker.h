@@ -15,8 +15,6 @@ namespace LONGSPAN_ISA {
 
 // The most rows that the panel of a window holds; wider windows are packed anew for every block.
 constexpr i64 kPanelRows = 1024;
-// Below every finite score: the running maximum before a key was seen.
-constexpr float kNoScore = -1e30f;
 
 // How a group of lanes sees a row: with every lane, with some, with none.
 enum Seen { kWhole, kPartly, kNot };
@@ -191,9 +189,10 @@ struct Worker {
   }
   // What is read for the queries of the next block and written for those of this one.
   void prefetch_queries() {
+    if (block.rows_by_position) return;
     const i64 end = smaller<i64>(kBlock, lane_ahead + lanes_at_once);
     for (; lane_ahead < end; lane_ahead++) {
-      const i64 row = block.row + lane_ahead * block.row_step, next = row + kBlock * block.row_step;
+      const i64 row = block.row0 + lane_ahead * block.row_step, next = row + kBlock * block.row_step;
       if (next < p.queries) {
         prefetch_row<0>(p.q, head, next);
         if (backward) prefetch_row<0>(p.d_out, head, next), prefetch_row<0>(p.out, head, next);
@@ -213,7 +212,7 @@ struct Worker {
     for (int i = 0; i < kBlock; i++) {
       E* row = to.rows + i * row_size;
       if (i < block.count && !dead[i])
-        poison += pack_row(row_of<const T>(view, head, block.row + i * block.row_step), head_dim, row_size, row);
+        poison += pack_row(row_of<const T>(view, head, block.row(i)), head_dim, row_size, row);
       else memset(row, 0, sizeof(E) * row_size);
       if constexpr (kPairs)
         if (backward) zip_row(row, width, i % 2, to.zipped + i / 2 * width);
