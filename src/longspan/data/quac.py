@@ -50,6 +50,11 @@ def read_quac(path: Path, *, dropped: Counter[str] | None = None) -> Iterator[Qu
                     yield _question(f"{number}/{at}", question, document, given)
 
 
+def dialogue_of(question: Question) -> str:
+    """The passage that a question is asked about: what a split must not take apart."""
+    return question.id.rpartition("/")[0]
+
+
 def taken_apart(joined: str, passage: str) -> list[str] | None:
     """Parts of a passage, joined by spaces, as a list again; None if it cannot be.
 

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from longspan import tasks
+from longspan import data, tasks
 from longspan.data.formats import FormatName
 from longspan.data.parts import read_part
 from longspan.data.splits import sample
@@ -38,8 +38,11 @@ class Source:
 
     def examples(self) -> Iterator[Any]:
         """The examples, in the order that stores count them in."""
-        read = read_part(self.where, self.format, root=Path(self.root), seed=self.split_seed)
-        return read if self.limit is None else iter(sample(read, self.limit, seed=self.split_seed))
+
+        def read() -> Iterator[Any]:
+            return read_part(self.where, self.format, root=Path(self.root), seed=self.split_seed)
+
+        return read() if self.limit is None else sample(read, self.limit, seed=self.split_seed)
 
     def fingerprint(self) -> str:
         """Differs where the store would."""
@@ -113,8 +116,9 @@ class Tokenising:
 
 @cache
 def _code() -> str:
-    """Of the tasks, which decide what a feature is."""
+    """Of the readers and the tasks, which decide what an example and a feature is, and in which order."""
     digest = hashlib.sha256()
-    for file in sorted(Path(next(iter(tasks.__path__))).glob("*.py")):
-        digest.update(file.read_bytes())
+    for package in (data, tasks):
+        for file in sorted(Path(next(iter(package.__path__))).glob("*.py")):
+            digest.update(file.read_bytes())
     return digest.hexdigest()
