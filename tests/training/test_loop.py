@@ -121,6 +121,7 @@ def _together(recipe: Path, out: Path, *arguments: str) -> list[float]:
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     run = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
     assert run.returncode == 0, run.stderr[-3000:]
+    assert "Warning" not in run.stderr, run.stderr[-3000:]
     return _losses(out)
 
 

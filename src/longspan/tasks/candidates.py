@@ -157,7 +157,7 @@ class CandidateScoring(Task[CandidateQuestion, CandidateScores]):
 
     def build(self, model: ModelSettings) -> nn.Module:
         """The encoder with embeddings for the markers, and a new head."""
-        encoder = load_model(model, None)
+        encoder = load_model(model, None, global_tokens=self.settings.global_tokens)
         grow_embeddings(encoder, len(self.tokenizer))
         return self._with_head(encoder)
 

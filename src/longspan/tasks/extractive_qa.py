@@ -175,7 +175,7 @@ class ExtractiveQA(Task[Question, WindowAnswer]):
 
     def build(self, model: ModelSettings) -> nn.Module:
         """The model with a linear layer for starts and ends."""
-        return load_model(model, "QuestionAnswering")
+        return load_model(model, "QuestionAnswering", global_tokens=self.settings.global_tokens)
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """The OR-loss over all answers of a window; a target a window with any."""

@@ -42,7 +42,9 @@ class ModelSettings:
     """Compute activations again in the backward pass, to save memory."""
 
 
-def load_model(settings: ModelSettings, head: Head | None, **config: Any) -> PreTrainedModel:
+def load_model(
+    settings: ModelSettings, head: Head | None, *, global_tokens: bool = True, **config: Any
+) -> PreTrainedModel:
     """A pretrained model of the class with ``head``, or the bare encoder without a pooler.
 
     A head that the checkpoint lacks is drawn from torch's generator; anything else that it lacks is an
@@ -51,6 +53,8 @@ def load_model(settings: ModelSettings, head: Head | None, **config: Any) -> Pre
     Args:
         settings: of the model.
         head: as in the names of transformers' classes, ``RobertaFor<head>``; None for the encoder.
+        global_tokens: whether the task has any. Without, projections for them are frozen: nothing could
+            train them, and weight decay must not change them.
         config: fields of the configuration to set, such as ``num_labels``.
 
     Raises:
@@ -63,6 +67,8 @@ def load_model(settings: ModelSettings, head: Head | None, **config: Any) -> Pre
         model = lengthen(model, settings.max_length, settings.window, positions=settings.positions)
     if not settings.separate_global_projections:
         share_global_projections(model)
+    if not global_tokens:
+        freeze_global_projections(model)
     if settings.gradient_checkpointing:
         model.gradient_checkpointing_enable()
     return model
@@ -81,6 +87,16 @@ def share_global_projections(model: nn.Module) -> None:
         if hasattr(module, "query_global"):
             for name in ("query", "key", "value"):
                 setattr(module, f"{name}_global", getattr(module, name))
+
+
+def freeze_global_projections(model: nn.Module) -> None:
+    """Keeps projections that are for global tokens alone from being trained."""
+    for module in model.modules():
+        if hasattr(module, "query_global"):
+            for name in ("query", "key", "value"):
+                own = getattr(module, f"{name}_global")
+                if own is not getattr(module, name):
+                    own.requires_grad_(False)
 
 
 def copy_global_projections(model: nn.Module) -> None:

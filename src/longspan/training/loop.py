@@ -329,7 +329,9 @@ class Run:
         layers = {
             name for part in self.model.modules() for name in getattr(part, "_no_split_modules", None) or ()
         }
-        self.module = processes.wrap(TaskModule(self.task, self.model), layers)
+        self.module = processes.wrap(
+            TaskModule(self.task, self.model), layers, trains_everything=self.task.trains_everything
+        )
         self.optimizer = make_optimizer(self.model, recipe.optimizer, heads=heads, no_decay=no_decay)
 
     def _resume(self, resume: bool | Path) -> None:
