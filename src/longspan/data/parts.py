@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from longspan.data import classification, coreference, formats, hotpotqa, quac
+from longspan.data import classification, coreference, extractive_qa, formats, hotpotqa
 from longspan.data.examples import Example
 from longspan.data.formats import FormatName
 from longspan.data.splits import FRACTIONS, Splits, places
@@ -27,7 +27,8 @@ _STRATA: Mapping[FormatName, Callable[[Any], str]] = {
 }
 _GROUPS: Mapping[FormatName, Callable[[Any], str]] = {
     "hyperpartisan": classification.longest_paragraph,
-    "quac": quac.dialogue_of,
+    "qa": extractive_qa.dialogue_of,
+    "quac": extractive_qa.dialogue_of,
 }
 
 
