@@ -57,13 +57,13 @@ def test_every_input_gives_every_parameter_a_gradient(
     assert any("_global" in one for one in trained) == (
         save is tiny_longformer and global_tokens and name not in ("masked-lm", "tagging")
     )
-    for example in examples[:3]:
-        for feature in task.features(example, training=True):
-            task.loss(model, task.collate([feature], [0])).total.backward()
-            assert [one for one, p in trained.items() if p.grad is None] == []
-            model.zero_grad()
+    features = [one for example in examples[:3] for one in task.features(example, training=True)]
+    for feature in features:
+        task.loss(model, task.collate([feature], [0])).total.backward()
+        assert [one for one, p in trained.items() if p.grad is None] == []
+        model.zero_grad()
     # Without a target, as the rest of a document may be.
-    batch = task.collate([feature], [0])
+    batch = task.collate(features[:1], [0])
     for target, nothing in NO_TARGET.get(name, {}).items():
         batch[target].fill_(nothing)
     task.loss(model, batch).total.backward()

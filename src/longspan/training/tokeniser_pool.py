@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
@@ -29,14 +29,14 @@ Numbered = tuple[int, Any]
 
 def features_of(
     examples: Iterable[Any], task: Task[Any, Any], *, training: bool, processes: int
-) -> Iterator[tuple[int, Feature]]:
+) -> Generator[tuple[int, Feature]]:
     """Every feature, with the number of the example that it comes from.
 
     Args:
         examples: of the task's kind.
         task: that makes features of them; it is sent to the processes once.
         training: see `Task.features`.
-        processes: how many; 0 makes the features here.
+        processes: how many; 0 makes the features here. Closing the generator ends them.
 
     Raises:
         RuntimeError: a process ended before its work was done.

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -146,14 +146,15 @@ class Tokenising:
         try:
             if self._after is not None:
                 self._after.store()
-            write_features(self._folder, self._features())
+            with closing(self._features()) as features:
+                write_features(self._folder, features)
         except ValueError as error:
             self._error = DataError(str(error))
             self._error.__cause__ = error
         except Exception as error:  # of the disk or the task: for the thread that waits
             self._error = error
 
-    def _features(self) -> Iterator[tuple[int, Feature]]:
+    def _features(self) -> Generator[tuple[int, Feature]]:
         made = features_of(
             self._source.examples(),
             self._task,
