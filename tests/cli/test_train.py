@@ -5,6 +5,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+import torch
 from transformers.utils import logging
 
 from longspan.cli.main import main
@@ -161,3 +162,30 @@ def test_plot_run_draws_it(run: Path, tmp_path: Path, capsys: Captured) -> None:
     assert capsys.readouterr().out == f"Picture: {picture}\n"
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert "metrics.jsonl" in _fails(capsys, "plot", "run", tmp_path, "--output", picture)
+
+
+def test_mistakes_that_are_not_the_users_keep_their_traceback(
+    recipe: Path, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ValueError("deep inside")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.nn.utils, "clip_grad_norm_", broken)
+        with pytest.raises(ValueError, match="deep inside"):
+            main(["train", str(recipe), "--out", str(tmp_path / "run")])
+    monkeypatch.setattr(torch.nn.Linear, "forward", broken)
+    data = write_reviews(tmp_path / "more.jsonl", 2)
+    for command in (["evaluate", "--data"], ["predict", "--input"]):
+        with pytest.raises(ValueError, match="deep inside"):
+            main([command[0], str(run), command[1], str(data)])
+
+
+def test_data_that_turn_out_wrong_while_training_are_named(tmp_path: Path, capsys: Captured) -> None:
+    recipe = write_recipe(tmp_path / "recipe")
+    with (tmp_path / "recipe" / "dev.jsonl").open("a") as file:
+        file.write(json.dumps({"id": "x", "text": "a"}) + "\n")
+    with pytest.raises(SystemExit) as stop:
+        main(["train", str(recipe), "--out", str(tmp_path / "run")])
+    assert stop.value.code == 2
+    assert "dev.jsonl, line 7: label is missing" in capsys.readouterr().err.splitlines()[-1]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from longspan.data.examples import Document, Question, Span
-from longspan.data.extractive_qa import occurrences, read_questions, read_squad
+from longspan.data.examples import Document, Question, Span, Turn
+from longspan.data.extractive_qa import dialogue_of, occurrences, read_questions, read_squad
 
 from .writing import ENDINGS, write, write_jsonl
 
@@ -115,3 +115,14 @@ def test_squad_2(tmp_path: Path) -> None:
 def test_squad_refuses(change: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
         list(read_squad(write(tmp_path / "squad.json", squad(**change))))
+
+
+def test_questions_of_a_dialogue(tmp_path: Path) -> None:
+    record = {"id": 1, "question": "Why?", "documents": [{"id": 1, "text": "Ada found it."}]}
+    more = {"dialogue": 7, "history": [["Who?", "Ada"], ["Where?", ""]]}
+    first, second = read_questions(write_jsonl(tmp_path / "qa.jsonl", record, record | more | {"id": 2}))
+    assert (first.dialogue, first.history, dialogue_of(first)) == ("", (), "1")
+    assert (second.dialogue, second.history) == ("7", (Turn("Who?", "Ada"), Turn("Where?", "")))
+    assert dialogue_of(second) == "7"
+    with pytest.raises(ValueError, match=r"history\[0\] is \['Who\?'\]; it must be \[question, answer\]"):
+        list(read_questions(write_jsonl(tmp_path / "wrong.jsonl", record | {"history": [["Who?"]]})))

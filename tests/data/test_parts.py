@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from longspan.data.classification import read_labelled, split_hyperpartisan
+from longspan.data.examples import Question
 from longspan.data.parts import read_part
+from longspan.data.splits import Splits, train_dev_test
+
+PUBLISHED = ["6", "7", "15", "26", "32"]
+"""What `#test` of 50 reviews with the ids 0 to 49 is."""
 
 
 def _reviews(path: Path, count: int) -> Path:
@@ -24,6 +30,44 @@ def test_parts_are_disjoint_and_complete(tmp_path: Path) -> None:
     assert [len(part) for part in parts] == [40, 5, 5]
     assert sorted(sum(parts, [])) == sorted(_ids("reviews.jsonl", tmp_path))
     assert _ids("reviews.jsonl#dev", tmp_path, seed=1) != parts[1]
+
+
+def test_a_part_is_that_of_the_split_in_the_order_of_the_file(tmp_path: Path) -> None:
+    path = _reviews(tmp_path / "reviews.jsonl", 50)
+    split = train_dev_test(read_labelled(path), seed=3)
+    for part in Splits._fields:
+        ids = _ids(f"reviews.jsonl#{part}", tmp_path, seed=3)
+        assert sorted(ids) == sorted(example.id for example in getattr(split, part))
+        assert ids == sorted(ids, key=int)
+    # The split of a seed never changes, whoever made it.
+    assert _ids("reviews.jsonl#test", tmp_path) == PUBLISHED
+
+
+def test_a_part_of_a_data_set_keeps_its_strata_and_groups(tmp_path: Path) -> None:
+    articles = "".join(
+        f'<article id="{at}" title="t"><p>{"twin of the other one" if at < 2 else f"text {at}"}</p></article>'
+        for at in range(30)
+    )
+    truth = "".join(f'<article id="{at}" hyperpartisan="{str(at % 2 == 0).lower()}" />' for at in range(30))
+    (tmp_path / "articles-a.xml").write_text(f"<articles>{articles}</articles>")
+    (tmp_path / "ground-truth-a.xml").write_text(f"<articles>{truth}</articles>")
+    split = split_hyperpartisan(tmp_path / "articles-a.xml", seed=0)
+    for part in Splits._fields:
+        found = {one.id for one in read_part(f"articles-a.xml#{part}", "hyperpartisan", root=tmp_path)}
+        assert found == {one.id for one in getattr(split, part)}
+        assert len({"0", "1"} & found) != 1
+
+
+def test_a_dialogue_stays_in_one_part(tmp_path: Path) -> None:
+    asked = "".join(f"question{at}: What?\n answer : ?\n" for at in range(1, 4)).rstrip("\n")
+    said = "\n".join(f"possible answers for question{at}:\nyes" for at in range(1, 4))
+    record = {"passage": "He says yes. CANNOTANSWER", "question": asked, "answer": said}
+    (tmp_path / "quac.jsonl").write_text("\n".join([json.dumps(record)] * 20))
+    parts: list[set[str]] = []
+    for part in Splits._fields:
+        questions = list(read_part(f"quac.jsonl#{part}", "quac", root=tmp_path))
+        parts.append({one.dialogue for one in questions if isinstance(one, Question)})
+    assert [len(part) for part in parts] == [16, 2, 2] and len(set.union(*parts)) == 20
 
 
 def test_official_parts_are_taken(tmp_path: Path) -> None:

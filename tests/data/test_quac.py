@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from longspan.data.examples import Span
+from longspan.data.examples import Span, Turn
 from longspan.data.quac import read_quac, taken_apart
 
 from .writing import write_jsonl
@@ -31,6 +31,19 @@ def test_one_example_a_question(tmp_path: Path) -> None:
     assert not first.is_impossible
     assert (second.answers, second.spans, second.is_impossible) == ((), (), True)
     assert not dropped
+    assert (first.dialogue, first.history) == ("1", ())
+    assert (second.dialogue, second.history) == ("1", (Turn("What did she do?", "she sang."),))
+
+
+def test_history_has_all_turns_be_they_examples_or_not(tmp_path: Path) -> None:
+    names = ("What?", "Why?", "When?", "And then?")
+    asked = "\n".join(f"question{at}: {name}\n answer : ?" for at, name in enumerate(names, 1))
+    given = ("CANNOTANSWER CANNOTANSWER", "she danced.", "In May", "Then she left")
+    said = "\n".join(f"possible answers for question{at}:\n{one}" for at, one in enumerate(given, 1))
+    record = {"passage": PASSAGE, "question": asked, "answer": said}
+    *_, last = read_quac(write_jsonl(tmp_path / "quac.jsonl", record), dropped=Counter())
+    assert last.id == "1/4"
+    assert last.history == (Turn("What?", ""), Turn("Why?", "she danced."), Turn("When?", "In May"))
 
 
 def test_half_of_the_annotators_make_a_question_impossible(tmp_path: Path) -> None:

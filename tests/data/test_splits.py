@@ -2,13 +2,14 @@
 
 import random
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longspan.data.examples import LabelledDocument
-from longspan.data.splits import Splits, sample, split, train_dev_test
+from longspan.data.splits import Splits, places, sample, split, train_dev_test
 
 
 def documents(labels: list[str]) -> list[LabelledDocument]:
@@ -94,12 +95,42 @@ def test_refuses() -> None:
             split(documents(["x"]), fractions, seed=0)
 
 
+def test_places_hold_no_examples() -> None:
+    """Each example is gone before the next is read."""
+    alive = 0
+
+    class Counted:
+        def __init__(self, at: int) -> None:
+            nonlocal alive
+            self.id = f"d{at}"
+            alive += 1
+
+        def __del__(self) -> None:
+            nonlocal alive
+            alive -= 1
+
+    def read() -> Iterator[Counted]:
+        for at in range(50):
+            assert alive <= 2
+            yield Counted(at)
+
+    place = places(read(), (0.8, 0.1, 0.1), seed=7, group=lambda one: one.id * 1000)
+    assert Counter(place.values()) == {0: 40, 1: 5, 2: 5}
+    assert sum(1 for _ in sample(read, 20, seed=0)) == 20
+
+
 def test_a_sample_is_mixed_and_the_same_in_any_order() -> None:
     sorted_by_label = documents(["a"] * 500 + ["b"] * 500)
-    chosen = sample(sorted_by_label, 100, seed=3)
+
+    def drawn(examples: list[LabelledDocument], count: int, seed: int) -> list[LabelledDocument]:
+        return list(sample(lambda: examples, count, seed=seed))
+
+    chosen = drawn(sorted_by_label, 100, 3)
     assert len({one.id for one in chosen}) == 100
+    assert chosen == [one for one in sorted_by_label if one in chosen]
     assert 30 < Counter(one.label for one in chosen)["a"] < 70
-    assert sample(reversed(sorted_by_label), 100, seed=3) == chosen != sample(sorted_by_label, 100, seed=4)
-    assert len(sample(sorted_by_label, 5000, seed=0)) == 1000
+    assert drawn(sorted_by_label[::-1], 100, 3) == chosen[::-1] != drawn(sorted_by_label[::-1], 100, 4)
+    assert len(drawn(sorted_by_label, 5000, 0)) == 1000
+    assert len(drawn(sorted_by_label * 2, 100, 3)) == 100  # published data may have an id twice
     with pytest.raises(ValueError, match="count is 0; it must be at least 1"):
-        sample(sorted_by_label, 0, seed=0)
+        drawn(sorted_by_label, 0, 0)

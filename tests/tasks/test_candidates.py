@@ -83,8 +83,8 @@ def test_markers_in_a_text_are_text() -> None:
 def test_supports_that_do_not_fit_are_read_in_chunks() -> None:
     one = task(**SHORT)
     example = question("river", "Inn,Danube", RIVER, RIVER, RIVER)
-    features = list(one.features(example, training=True))
-    (whole,) = task().features(example, training=True)
+    features = list(one.features(example, training=False))
+    (whole,) = task().features(example, training=False)
     front = int(np.flatnonzero(whole["input_ids"] == 2)[0]) + 1
     assert len(features) > 2
     assert [len(feature["input_ids"]) for feature in features[:-1]] == [60] * (len(features) - 1)
@@ -92,12 +92,27 @@ def test_supports_that_do_not_fit_are_read_in_chunks() -> None:
         assert feature["input_ids"][:front].tolist() == whole["input_ids"][:front].tolist()
         assert feature["input_ids"][-1] == 2
         assert feature["candidates"].tolist() == whole["candidates"].tolist()
+        assert feature["chunk_lengths"].tolist() == [len(feature["input_ids"])]
     supports = np.concatenate([feature["input_ids"][front:-1] for feature in features])
     assert supports.tolist() == whole["input_ids"][front:-1].tolist()
-    overlapping = list(task(**SHORT, stride=5).features(example, training=True))
+    overlapping = list(task(**SHORT, stride=5).features(example, training=False))
     for this, following in zip(overlapping, overlapping[1:], strict=False):
         assert this["input_ids"][-6:-1].tolist() == following["input_ids"][front : front + 5].tolist()
-    assert len(list(task(**SHORT, max_chunks=2).features(example, training=True))) == 2
+    assert len(list(task(**SHORT, max_chunks=2).features(example, training=False))) == 2
+
+
+def test_chunks_are_learned_from_together() -> None:
+    one = task(**SHORT)
+    examples = [question("river", "Inn,Danube", RIVER, RIVER), question("city", "a,b,c", "Yes.", answer=2)]
+    apart = batch_of(one, *examples, training=False)
+    together = batch_of(one, *examples, training=True)
+    count = len(apart["input_ids"])
+    assert apart["chunks"].tolist() == [1] * count
+    assert together["chunks"].tolist() == [count - 1, 1]
+    for name in ("input_ids", "attention_mask", "is_global"):
+        assert together[name].equal(apart[name])
+    assert together["answer"].tolist() == [0, 2]
+    assert together["candidates"].tolist() == apart["candidates"][-2:].tolist()
 
 
 @pytest.mark.parametrize("supports", [(), ("",), ("Yes",)])
@@ -168,12 +183,35 @@ class Fixed(nn.Module):
 def test_the_head_reads_the_markers() -> None:
     head = CandidateHead(6)
     hidden = torch.randn(2, 9, 6, generator=torch.Generator().manual_seed(0))
-    logits = head(hidden, {"candidates": torch.tensor([[1, 4, 8], [2, 5, -1]], dtype=torch.int32)})
+    places = torch.tensor([[1, 4, 8], [2, 5, -1]], dtype=torch.int32)
+    logits = head(hidden, {"candidates": places, "chunks": torch.tensor([1, 1])})
     weight = head.score.weight[0]
     expected = [[hidden[0, at] @ weight for at in (1, 4, 8)], [hidden[1, at] @ weight for at in (2, 5)]]
     torch.testing.assert_close(logits[0], torch.stack(expected[0]))
     torch.testing.assert_close(logits[1, :2], torch.stack(expected[1]))
     assert logits[1, 2] == -torch.inf
+    mean = head(hidden, {"candidates": places[1:], "chunks": torch.tensor([2])})
+    expected = [(hidden[0, at] + hidden[1, at]) @ weight / 2 for at in (2, 5)]
+    torch.testing.assert_close(mean[0, :2], torch.stack(expected))
+    assert mean.shape == (1, 3) and mean[0, 2] == -torch.inf
+
+
+def test_the_loss_is_that_of_the_mean_over_chunks(tmp_path: Path) -> None:
+    one = task(**SHORT)
+    torch.manual_seed(0)
+    model = one.build(ModelSettings(source=str(tiny_roberta(tmp_path))))
+    loss = one.loss(model, batch_of(one, *LESSONS, training=True))
+    said = [
+        one.prediction(example, one.outputs(model, batch_of(one, example, training=False)))
+        for example in LESSONS
+    ]
+    expected = sum(
+        -torch.tensor(list(each["scores"].values())).log_softmax(0)[example.answer or 0]
+        for each, example in zip(said, LESSONS, strict=True)
+    )
+    torch.testing.assert_close(loss.total.detach(), expected, rtol=1e-4, atol=1e-5)
+    assert int(loss.targets) == len(LESSONS)
+    assert max(len(list(one.features(example, training=False))) for example in LESSONS) > 1
 
 
 def test_the_loss_is_cross_entropy_over_the_candidates_there_are() -> None:

@@ -1,5 +1,6 @@
 """Questions with answers in documents: what the inputs are, what is learned, and what is answered."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from tokenizers.processors import TemplateProcessing
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
-from longspan.data.examples import Document, Question, Span
+from longspan.data.examples import Document, Question, Span, Turn
 from longspan.data.extractive_qa import occurrences
 from longspan.tasks.extractive_qa import ExtractiveQA, ExtractiveQASettings, WindowAnswer
 from longspan.tasks.models import ModelSettings
@@ -215,6 +216,37 @@ def test_questions_are_cut() -> None:
     assert feature["is_global"].sum() == 1 + 5 and len(feature["input_ids"]) <= 64
 
 
+TURNS = (Turn("Who?", "Ada"), Turn("Where is the city?", ""), Turn("Why not?", "It was long."))
+
+
+def test_the_last_turns_of_a_dialogue_come_before_the_question() -> None:
+    example = dataclasses.replace(question("And then?", "Yes."), history=TURNS)
+
+    def front(**settings: Any) -> str:
+        one = task(**({"max_length": 200} | settings))
+        (feature,) = one.features(example, training=False)
+        ids = feature["input_ids"][feature["is_global"]]
+        assert (feature["document"][feature["is_global"]] == -1).all()
+        return one.tokenizer.decode(ids, skip_special_tokens=False)
+
+    assert front() == "<s>Where is the city?</s></s>Why not?</s>It was long.</s>And then?"
+    assert front(history=1) == "<s>Why not?</s>It was long.</s>And then?"
+    assert front(history=0) == "<s>And then?"
+    assert front(history=9).startswith("<s>Who?</s>Ada</s>Where is the city?</s></s>Why")
+
+
+def test_the_oldest_words_of_a_dialogue_are_left_out() -> None:
+    example = dataclasses.replace(question("And then?", "Yes."), history=TURNS)
+    whole = list(task(max_length=200, max_question_tokens=64).features(example, training=False))[0]
+    asked = len(tiny_tokenizer()("And then?", add_special_tokens=False)["input_ids"])
+    for most in (asked - 1, asked, asked + 1, asked + 4):
+        (feature,) = task(max_length=200, max_question_tokens=most).features(example, training=False)
+        assert feature["is_global"].sum() == 1 + most
+        expected = whole["input_ids"][whole["is_global"]][1:]
+        expected = expected[len(expected) - max(most, asked) :][:most]
+        assert feature["input_ids"][1 : 1 + most].tolist() == expected.tolist()
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -222,7 +254,8 @@ def test_questions_are_cut() -> None:
         ({"max_question_tokens": 0}, "settings.max_question_tokens is 0"),
         ({"max_answer_tokens": 0}, "settings.max_answer_tokens is 0"),
         ({"max_windows": 0}, "settings.max_windows is 0"),
-        ({"rules": "quac"}, "settings.rules is 'quac'; it must be one of squad, triviaqa"),
+        ({"rules": "bleu"}, "settings.rules is 'bleu'; it must be one of squad, triviaqa, quac"),
+        ({"history": -1}, "settings.history is -1; it must be at least 0"),
         ({"max_length": 4}, "settings.max_length is 4"),
         ({"max_length": 196}, "settings.max_length is 196; .* must be at least 197"),
     ],
@@ -344,6 +377,26 @@ def test_scores_by_hand() -> None:
     assert task(rules="squad").score(well_known, hyphen)["exact_match"] == 0
     with pytest.raises(ValueError, match="q: answers is empty and is_impossible is false"):
         task().score([question("Who?", RIVER)], predictions[:1])
+
+
+def test_quacs_scores_are_by_dialogue() -> None:
+    one = task(rules="quac", answer_may_be_absent=True)
+    examples = [
+        question("Who?", RIVER, answers=("the Inn", "Inn"), id="1/1"),
+        question("Why?", RIVER, is_impossible=True, id="1/2"),
+        question("Which city?", RIVER, answers=("the city of Passau",), id="2/1"),
+    ]
+    examples = [dataclasses.replace(example, dialogue=example.id[0]) for example in examples]
+    said = [{"answer": "Inn"}, {"answer": ""}, {"answer": "Passau"}]
+    scores = one.score(examples, said)
+    assert scores == {
+        "f1": pytest.approx((1 + 1 + 0.5) / 3),
+        "human_f1": 1,
+        "heq_q": pytest.approx(2 / 3),
+        "heq_d": 0.5,
+        "unfiltered_f1": pytest.approx((1 + 1 + 0.5) / 3),
+    }
+    assert one.best_score in scores
 
 
 LESSONS = [

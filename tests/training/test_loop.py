@@ -88,6 +88,17 @@ def test_a_trained_model_predicts(finished: Path, tmp_path: Path) -> None:
     assert set(predictor.task.score(examples, said)) == {"accuracy", "macro_f1"}
 
 
+def test_parts_of_a_file_are_learned_from_and_scored(tmp_path: Path) -> None:
+    reviews = write_reviews(tmp_path / "reviews.jsonl", 60)
+    recipe = write_recipe(tmp_path / "recipe", data={"train": f"{reviews}#train", "dev": f"{reviews}#dev"})
+    out = tmp_path / "run"
+    scores = _train(recipe, out, "--data.train_limit", "20", "--run.steps", "3")
+    predictor = Predictor(out, "last")
+    examples = read_examples(predictor, f"{reviews}#dev", None)
+    assert len(examples) == 6
+    assert predictor.task.score(examples, predictor(examples)) == pytest.approx(scores)
+
+
 def test_a_run_goes_on_to_the_same_bits(recipe: Path, finished: Path, tmp_path: Path) -> None:
     whole, cut = _weights(finished), tmp_path / "cut"
     _train(recipe, cut, "--run.minutes", "0")  # one step, then time is over
@@ -121,6 +132,7 @@ def _together(recipe: Path, out: Path, *arguments: str) -> list[float]:
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     run = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
     assert run.returncode == 0, run.stderr[-3000:]
+    assert "Warning" not in run.stderr, run.stderr[-3000:]
     return _losses(out)
 
 

@@ -1,6 +1,7 @@
 """`longspan train`, `evaluate` and `predict`: recipes to models, models to scores and predictions."""
 
 import os
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -30,15 +31,20 @@ def train(
         resume_from: go on from this checkpoint.
         parallel: how processes share the work: copies of the model (ddp), or parts of it (fsdp).
     """
-    from longspan.training.loop import train as run
+    from longspan.training.loop import prepared
     from longspan.training.recipe import read_recipe
+    from longspan.training.tokenising import DataError
 
     folder = out or Path("runs") / recipe.stem
-    with user_mistakes():
-        wanted = read_recipe(recipe, overrides)
+    with ExitStack() as stack:
         try:
-            scores = run(wanted, folder, resume=resume_from or resume, parallel=parallel)
-        except (OSError, FloatingPointError) as error:
+            with user_mistakes():
+                wanted = read_recipe(recipe, overrides)
+                run = stack.enter_context(
+                    prepared(wanted, folder, resume=resume_from or resume, parallel=parallel)
+                )
+            scores = run.train()
+        except (DataError, OSError, FloatingPointError) as error:
             raise UsageError(str(error)) from error
     if os.environ.get("RANK", "0") == "0":  # torchrun runs this in every process
         _print(scores)
@@ -67,7 +73,9 @@ def evaluate(
     with user_mistakes():
         predictor = Predictor(run, checkpoint)
         examples = read_examples(predictor, data, format)
-        predictions = predictor(examples)
+        features = predictor.features(examples)
+    predictions = predictor(examples, features)
+    with user_mistakes():  # examples may lack the answers that scores need
         scores = predictor.task.score(examples, predictions)
     _print(scores)
     if out is not None:
@@ -98,7 +106,9 @@ def predict(
     with user_mistakes():
         predictor = Predictor(run, checkpoint)
         chosen = format or predictor.task.formats[0]
-        predictions = predictor(read_examples(predictor, input, chosen, targets=False))
+        examples = read_examples(predictor, input, chosen, targets=False)
+        features = predictor.features(examples)
+    predictions = predictor(examples, features)
     if out is None:
         for one in predictions:
             print(json.dumps(one, ensure_ascii=False))

@@ -6,7 +6,8 @@ stay what they were, and so does what can be done with it: `generate`, training,
 encoder-decoder models keep seeing all of their own output and all of the encoder's.
 
 transformers does not save which attention a model uses: a saved model comes back with
-`load_in_place`. Loaded in another way it is a long model with full, quadratic attention.
+`load_in_place`. Loaded in another way it is a long model with full, quadratic attention, until
+`restore_window` gives it the window that its configuration names.
 """
 
 import os
@@ -86,9 +87,27 @@ def load_in_place(path: str | os.PathLike[str], **kwargs: Any) -> PreTrainedMode
             f"the config of {os.fspath(path)!r} has {class_name!r} first in 'architectures'; "
             "it must be the name of a model class of transformers"
         )
-    model = model_class.from_pretrained(path, **kwargs)
-    _look_through_window(model, architecture_of(model.config), _sights(model, config["longspan"]["window"]))
+    return restore_window(model_class.from_pretrained(path, **kwargs))
+
+
+def restore_window(model: Model) -> Model:
+    """Gives a model that was lengthened in place, saved and loaded the window that it had.
+
+    Args:
+        model: of any class that its checkpoint was loaded as; ``config.longspan`` names the window.
+
+    Returns:
+        ``model`` itself.
+    """
+    sights = _sights(model, model.config.longspan["window"])
+    _look_through_window(model, architecture_of(model.config), sights)
     return model
+
+
+def has_window(model: nn.Module) -> bool:
+    """Whether a model is one that was lengthened in place, and looks through its window."""
+    config = getattr(model, "config", None)
+    return getattr(config, "_attn_implementation", None) == window_attention.NAME
 
 
 def _sights(model: PreTrainedModel, window: int) -> list[tuple[nn.Module, Pattern | None]]:
@@ -141,7 +160,7 @@ def _look_through_window(
 
 def _refuse_attentions(module: PreTrainedModel, _: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """transformers would answer with an empty tuple; some models do not even tell the attention function."""
-    if module.config._attn_implementation != window_attention.NAME:
+    if not has_window(module):
         return
     asked = kwargs.get("output_attentions")
     if getattr(module.config, "output_attentions", False) if asked is None else asked:

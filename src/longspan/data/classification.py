@@ -110,11 +110,18 @@ def split_hyperpartisan(articles: Path, truth: Path | None = None, *, seed: int)
     small: report the mean over several seeds.
     """
     return train_dev_test(
-        read_hyperpartisan(articles, truth),
-        seed=seed,
-        stratum=lambda document: document.label,
-        group=lambda document: max(document.text.split("\n"), key=len),
+        read_hyperpartisan(articles, truth), seed=seed, stratum=label_of, group=longest_paragraph
     )
+
+
+def label_of(document: LabelledDocument) -> str:
+    """What Hyperpartisan's parts have the same share of."""
+    return document.label
+
+
+def longest_paragraph(document: LabelledDocument) -> str:
+    """What no two of Hyperpartisan's parts share."""
+    return max(document.text.split("\n"), key=len)
 
 
 def _xml_articles(path: Path) -> Iterator[tuple[str, ElementTree.Element]]:

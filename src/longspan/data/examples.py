@@ -34,6 +34,14 @@ class Span(NamedTuple):
     end: int
 
 
+class Turn(NamedTuple):
+    """A question that was asked before, and what was answered."""
+
+    question: str
+    answer: str
+    """Empty where there was none."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """A question that parts of documents answer."""
@@ -47,6 +55,10 @@ class Question:
     """Where the documents say an answer; may be empty though there are answers."""
     is_impossible: bool
     """Whether the documents are known not to answer it."""
+    dialogue: str = ""
+    """The dialogue that it is part of; empty where it stands alone."""
+    history: tuple[Turn, ...] = ()
+    """All that was asked before it in the dialogue, and answered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from longspan.data.examples import Document, Question, Span
+from longspan.data.examples import Document, Question, Span, Turn
 from longspan.data.records import Record, read_json_items, read_jsonl, wrong
 
 
@@ -12,7 +12,8 @@ def read_questions(path: Path) -> Iterator[Question]:
     """Our JSONL: ``{"id", "question", "documents": [{"id", "text"}], "answers", "spans", "is_impossible"}``.
 
     ``answers``, ``spans`` and ``is_impossible`` may be left out. A span is ``[document, start, end]``;
-    without spans, every place where a document says an answer is one.
+    without spans, every place where a document says an answer is one. In a dialogue there are ``"dialogue"``,
+    an id, and ``"history"``, a list of ``[question, answer]``.
     """
     for record in read_jsonl(path, unique="id"):
         documents = tuple(
@@ -34,7 +35,14 @@ def read_questions(path: Path) -> Iterator[Question]:
             answers=answers,
             spans=spans,
             is_impossible=is_impossible,
+            dialogue=record.text_or_number("dialogue") if record.has("dialogue") else "",
+            history=tuple(_turns(record)) if record.has("history") else (),
         )
+
+
+def dialogue_of(question: Question) -> str:
+    """What a split must not take apart: the dialogue, or the question itself where it stands alone."""
+    return question.dialogue or question.id
 
 
 def read_squad(path: Path) -> Iterator[Question]:
@@ -65,6 +73,15 @@ def occurrences(answers: Iterable[str], documents: Sequence[Document]) -> Iterat
     for at, document in enumerate(documents):
         for match in pattern.finditer(document.text):
             yield Span(at, match.start(), match.end())
+
+
+def _turns(record: Record) -> Iterator[Turn]:
+    for at, item in enumerate(record.items("history", "a list of [question, answer]")):
+        match item:
+            case [str(question), str(answer)]:
+                yield Turn(question, answer)
+            case _:
+                raise wrong(record.where, f"history[{at}]", item, "[question, answer], two strings")
 
 
 def _given_spans(record: Record, documents: Sequence[Document]) -> Iterator[Span]:

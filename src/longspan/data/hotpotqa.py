@@ -41,7 +41,12 @@ def read_hotpotqa(path: Path, *, dropped: Counter[str] | None = None) -> Iterato
 def split_hotpotqa(path: Path, *, seed: int, dropped: Counter[str] | None = None) -> Splits[MultiHopQuestion]:
     """80/10/10 of one file, with the same share of bridge and comparison questions."""
     questions = read_hotpotqa(path, dropped=dropped)
-    return train_dev_test(questions, seed=seed, stratum=lambda question: question.type or "")
+    return train_dev_test(questions, seed=seed, stratum=type_of)
+
+
+def type_of(question: MultiHopQuestion) -> str:
+    """What HotpotQA's parts have the same share of."""
+    return question.type or ""
 
 
 def _question(record: Record, id_field: str, dropped: Counter[str]) -> MultiHopQuestion:

@@ -1,22 +1,34 @@
 """Parts of data sets, written as ``path#part``: the official split where there is one, else a seeded one.
 
-``reviews.jsonl`` is the whole file, ``reviews.jsonl#train`` its training part.
+``reviews.jsonl`` is the whole file, ``reviews.jsonl#train`` its training part. Examples come in the order of
+the file, one at a time: for a seeded part it is read twice, and only ids are held.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from longspan.data import classification, coreference, formats, hotpotqa
+from longspan.data import classification, coreference, extractive_qa, formats, hotpotqa
 from longspan.data.examples import Example
 from longspan.data.formats import FormatName
-from longspan.data.splits import Splits, train_dev_test
+from longspan.data.splits import FRACTIONS, Splits, places
 
 # Files that hold several official parts, and what those are called.
 _OFFICIAL: Mapping[FormatName, tuple[str, ...]] = {
     "imdb": ("train", "test"),
     "peerread": ("train", "dev", "test"),
     "ontogum": ("train", "dev", "test", "test2"),
+}
+# What the parts of a seeded split have the same share of, and what no two of them have.
+_STRATA: Mapping[FormatName, Callable[[Any], str]] = {
+    "hyperpartisan": classification.label_of,
+    "hotpotqa": hotpotqa.type_of,
+}
+_GROUPS: Mapping[FormatName, Callable[[Any], str]] = {
+    "hyperpartisan": classification.longest_paragraph,
+    "qa": extractive_qa.dialogue_of,
+    "quac": extractive_qa.dialogue_of,
 }
 
 
@@ -52,14 +64,19 @@ def read_part(
             return classification.read_peerread(path, split=split)
         case "ontogum":
             return coreference.read_ontogum(path, split=split)
-        case "hyperpartisan":
-            return _part(classification.split_hyperpartisan(path, seed=seed), part)
-        case "hotpotqa":
-            return _part(hotpotqa.split_hotpotqa(path, seed=seed), part)
         case _:
-            return _part(train_dev_test(formats.read(path, format, targets=targets), seed=seed), part)
+            return _seeded_part(path, format, Splits._fields.index(part), seed, targets)
 
 
-def _part(splits: Splits[Any], part: str) -> Iterator[Example]:
-    parts: Iterable[Example] = getattr(splits, part)
-    return iter(parts)
+def _seeded_part(path: Path, format: FormatName, part: int, seed: int, targets: bool) -> Iterator[Example]:
+    # What readers leave out is told by the second reading alone.
+    place = places(
+        formats.read(path, format, Counter(), targets=targets),
+        FRACTIONS,
+        seed=seed,
+        stratum=_STRATA.get(format),
+        group=_GROUPS.get(format),
+    )
+    for example in formats.read(path, format, targets=targets):
+        if place[example.id] == part:
+            yield example

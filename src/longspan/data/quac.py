@@ -6,11 +6,11 @@ apart again: into the fewest parts that the passage has, with ends at punctuatio
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from longspan.data.examples import Document, Question, Span
+from longspan.data.examples import Document, Question, Span, Turn
 from longspan.data.files import counted
 from longspan.data.records import Record, read_jsonl
 
@@ -24,7 +24,10 @@ _ANSWERS = re.compile(
 def read_quac(path: Path, *, dropped: Counter[str] | None = None) -> Iterator[Question]:
     """Lines ``{"passage", "question", "answer"}``, one example a question.
 
-    Ids are the passage's and the question's number, as in "12/3"; a question may refer to those before it.
+    Ids are the passage's and the question's number, as in "12/3"; the passage's names the dialogue. A
+    question may refer to those before it. They are its history, each with the first of its answers: in QuAC,
+    who asks knows what was answered.
+
     A question counts as impossible if half of its annotators or more say so, as in the official scores;
     otherwise their word is left out. The passage's last word, which stands for that, is cut off.
 
@@ -42,12 +45,15 @@ def read_quac(path: Path, *, dropped: Counter[str] | None = None) -> Iterator[Qu
             answers = _numbered(record, "answer", _ANSWERS)
             if len(answers) != len(questions):
                 raise record.error("answer", f"answers to {len(questions)} questions")
-            for at, (question, said) in enumerate(zip(questions, answers, strict=True), 1):
+            history: list[Turn] = []
+            for question, said in zip(questions, answers, strict=True):
                 given = taken_apart(said, passage)
                 if given is None:
                     drop["questions whose answers the passage does not have"] += 1
                 else:
-                    yield _question(f"{number}/{at}", question, document, given)
+                    yield _question(question, document, given, history)
+                answer = said if given is None else given[0]
+                history.append(Turn(question, "" if answer == NO_ANSWER else answer))
 
 
 def taken_apart(joined: str, passage: str) -> list[str] | None:
@@ -109,17 +115,19 @@ def _numbered(record: Record, name: str, pattern: re.Pattern[str]) -> list[str]:
     return found
 
 
-def _question(id: str, question: str, document: Document, given: list[str]) -> Question:
+def _question(question: str, document: Document, given: list[str], history: Sequence[Turn]) -> Question:
     answers = tuple(answer for answer in given if answer != NO_ANSWER)
     is_impossible = 2 * len(answers) <= len(given)
     if is_impossible:
         answers = ()
     starts = [(document.text.find(answer), len(answer)) for answer in answers]
     return Question(
-        id=id,
+        id=f"{document.id}/{len(history) + 1}",
         question=question,
         documents=(document,),
         answers=answers,
         spans=tuple(Span(0, start, start + length) for start, length in starts if start >= 0),
         is_impossible=is_impossible,
+        dialogue=document.id,
+        history=tuple(history),
     )

@@ -2,11 +2,14 @@
 
 An input is ``<s> [q] query [/q] [ent] candidate [/ent] ... </s> support </s> support </s>``; all before the
 first separator is global, and a linear layer over each [ent] scores its candidate. Supports that do not fit
-are read in chunks, each behind the same query and candidates; a candidate's score is its mean over them.
+are read in chunks, each behind the same query and candidates; a candidate's logit is its mean over them, both
+where it is learned from and where it is predicted.
+
+To be learned from, the chunks of an example must be computed at once: they are one feature, and rows of
+one batch. Predictions can wait for the other chunks: each is a feature of its own, however many there are.
 
 The four markers are new tokens. A tokenizer that lacks them is extended in place when the task is made, so
-whoever saves the tokenizer beside the model saves them too. Every chunk is learned from on its own, by its
-own cross entropy: the paper trains on the mean over an example's chunks, which must be in one batch for it.
+whoever saves the tokenizer beside the model saves them too.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +41,8 @@ class CandidateSettings(TaskSettings):
     stride: int = 0
     """Tokens that neighbouring chunks of the supports share."""
     max_chunks: int | None = None
-    """The most chunks of the supports; what follows is not read. None reads everything."""
+    """The most chunks of the supports; what follows is not read. None reads everything. Those of an example
+    are trained on at once, so this also bounds the memory that training takes."""
     min_support_tokens: int = 64
     """Tokens of every input that are kept for supports. Where the query and the candidates would leave
     fewer, the longest of them are cut."""
@@ -58,13 +62,13 @@ class CandidateSettings(TaskSettings):
 
 
 class CandidateScores(NamedTuple):
-    """The logits of the candidates, from one chunk."""
+    """The logits of the candidates, from the chunks of one feature."""
 
     logits: list[float]
 
 
 class CandidateHead(nn.Module):
-    """One logit for each candidate, from the hidden state of its first marker."""
+    """One logit for each candidate, from the hidden states of its first marker in every chunk."""
 
     def __init__(self, hidden_size: int) -> None:
         super().__init__()
@@ -74,16 +78,18 @@ class CandidateHead(nn.Module):
         """Scores candidates.
 
         Args:
-            hidden: [batch, length, hidden_size].
-            batch: with "candidates" [batch, most]: where each candidate's marker is, -1 for no candidate.
+            hidden: [chunks, length, hidden_size].
+            batch: with "candidates" [batch, most]: where each candidate's marker is, -1 for no candidate;
+                and "chunks" [batch]: how many of the rows of ``hidden``, one after the other, are each's.
 
         Returns:
-            [batch, most] fp32 logits, -inf for no candidate.
+            [batch, most] fp32 logits, each the mean over its chunks; -inf for no candidate.
         """
-        places = batch["candidates"].long()
+        places, counts = batch["candidates"].long(), batch["chunks"]
         rows = torch.arange(len(hidden), device=hidden.device)[:, None]
-        logits = self.score(hidden[rows, places.clamp(min=0)]).squeeze(2)
-        return logits.float().masked_fill(places < 0, -torch.inf)
+        logits = self.score(hidden[rows, places.clamp(min=0).repeat_interleave(counts, dim=0)]).squeeze(2)
+        means = torch.stack([chunks.mean(0) for chunks in logits.float().split(counts.tolist())])
+        return means.masked_fill(places < 0, -torch.inf)
 
 
 class CandidateScoring(Task[CandidateQuestion, CandidateScores]):
@@ -105,7 +111,7 @@ class CandidateScoring(Task[CandidateQuestion, CandidateScores]):
         self.markers: list[int] = self.tokenizer.convert_tokens_to_ids(list(MARKERS))
 
     def features(self, example: CandidateQuestion, *, training: bool) -> Iterator[Feature]:
-        """The chunks of the supports, each behind the query and the candidates."""
+        """The chunks of the supports, each behind the query and the candidates: for training, as one."""
         if training and example.answer is None:
             return
         front, places = self._front(example)
@@ -116,32 +122,47 @@ class CandidateScoring(Task[CandidateQuestion, CandidateScores]):
                 self.tokenizer, support, plain=True
             ).ids.tolist()
         room = self.settings.max_length - len(front) - 2
-        for chunk in windows(len(supports), room, self.settings.stride)[: self.settings.max_chunks]:
-            ids = [*front, separator, *supports[chunk.start : chunk.stop], separator]
-            is_global = np.zeros(len(ids), dtype=bool)
-            is_global[: len(front)] = self.settings.global_tokens
+        chunks = [
+            [*front, separator, *supports[chunk.start : chunk.stop], separator]
+            for chunk in windows(len(supports), room, self.settings.stride)[: self.settings.max_chunks]
+        ]
+        for together in [chunks] if training else ([chunk] for chunk in chunks):
+            is_front = [at < len(front) for chunk in together for at in range(len(chunk))]
             yield {
-                "input_ids": np.array(ids, dtype=np.int32),
-                "is_global": is_global,
+                "input_ids": np.concatenate(together).astype(np.int32),
+                "is_global": np.array(is_front) & self.settings.global_tokens,
+                "chunk_lengths": np.array([len(chunk) for chunk in together], dtype=np.int32),
                 "candidates": np.array(places, dtype=np.int32),
                 "answer": np.array([-1 if example.answer is None else example.answer], dtype=np.int64),
             }
 
     def collate(self, features: Sequence[Feature], seeds: Sequence[int]) -> Batch:
-        """With "candidates" [batch, most], places of markers or -1, and "answer" [batch], -1 for unknown."""
-        return super().collate(features, seeds) | {
+        """A row of "input_ids", "attention_mask" and "is_global" is a chunk, [chunks, length].
+
+        "chunks" [batch] says how many each feature has, "candidates" [batch, most] where the markers are in
+        each of these, -1 for none, and "answer" [batch] which one is right, -1 for unknown.
+        """
+        chunks: list[Feature] = []
+        for feature in features:
+            borders = np.cumsum(feature["chunk_lengths"])[:-1]
+            parts = (np.split(feature[name], borders) for name in ("input_ids", "is_global"))
+            chunks += [
+                {"input_ids": ids, "is_global": is_global} for ids, is_global in zip(*parts, strict=True)
+            ]
+        return super().collate(chunks, seeds) | {
+            "chunks": torch.tensor([len(one["chunk_lengths"]) for one in features]),
             "candidates": padded([one["candidates"] for one in features], -1),
             "answer": torch.from_numpy(np.concatenate([one["answer"] for one in features])),
         }
 
     def build(self, model: ModelSettings) -> nn.Module:
         """The encoder with embeddings for the markers, and a new head."""
-        encoder = load_model(model, None)
+        encoder = load_model(model, None, global_tokens=self.settings.global_tokens)
         grow_embeddings(encoder, len(self.tokenizer))
         return self._with_head(encoder)
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
-        """Cross entropy over the candidates, a target a chunk."""
+        """Cross entropy over the candidates' mean logits, a target an example."""
         total = F.cross_entropy(model(batch), batch["answer"], ignore_index=-1, reduction="sum")
         return Loss(total, (batch["answer"] >= 0).sum())
 
@@ -152,7 +173,7 @@ class CandidateScoring(Task[CandidateQuestion, CandidateScores]):
         return [CandidateScores(row[:count]) for row, count in zip(logits, counts, strict=True)]
 
     def prediction(self, example: CandidateQuestion, outputs: Sequence[CandidateScores]) -> dict[str, Any]:
-        """{"id", "answer", "scores": {candidate: its mean logit over the chunks}}."""
+        """{"id", "answer", "scores": {candidate: its mean logit over the chunks, a feature each}}."""
         means = np.mean([one.logits for one in outputs], axis=0).tolist()
         scores: dict[str, float] = dict(zip(example.candidates, means, strict=True))
         return {"id": example.id, "answer": max(scores, key=scores.__getitem__), "scores": scores}

@@ -79,7 +79,14 @@ class Classification(Task[LabelledDocument, ClassScores]):
         """The model with a classifier of as many classes as there are labels."""
         labels = dict(enumerate(self.settings.labels))
         ids = {label: at for at, label in labels.items()}
-        return load_model(model, "SequenceClassification", num_labels=len(ids), id2label=labels, label2id=ids)
+        return load_model(
+            model,
+            "SequenceClassification",
+            global_tokens=self.settings.global_tokens,
+            num_labels=len(ids),
+            id2label=labels,
+            label2id=ids,
+        )
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """Cross entropy, a target a document."""

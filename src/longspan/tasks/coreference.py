@@ -193,7 +193,7 @@ class Coreference(Task[CoreferenceDocument, LinkedSpans]):
 
     def build(self, model: ModelSettings) -> nn.Module:
         """The encoder and a new head."""
-        encoder = load_model(model, None)
+        encoder = load_model(model, None, global_tokens=self.settings.global_tokens)
         return EncoderWithHead(encoder, CoreferenceHead(encoder.config.hidden_size, self.settings.head))
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:

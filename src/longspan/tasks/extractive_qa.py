@@ -1,8 +1,8 @@
 """Questions that a span of a document answers (section 6.1 of the paper: TriviaQA; also SQuAD and QuAC).
 
 An input is the tokenizer's own pair of a question and a window of a document, ``<s> question </s></s>
-document </s>`` for RoBERTa. The question is global. Segment ids are not used, nor are earlier questions of
-a dialogue.
+document </s>`` for RoBERTa. The question is global. In a dialogue, the last turns come before the question,
+``earlier question </s> its answer </s> ... question``, and are global with it. Segment ids are not used.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from longspan.data.examples import Question
+from longspan.data.extractive_qa import dialogue_of
 from longspan.metrics.answers import SQUAD, TRIVIAQA, score_answers
+from longspan.metrics.quac import score_quac
 from longspan.tasks.models import ModelSettings, call, load_model
 from longspan.tasks.spans import best_spans, or_loss
 from longspan.tasks.task import Batch, Feature, Loss, Task, TaskSettings, padded
@@ -40,7 +42,10 @@ class ExtractiveQASettings(TaskSettings):
     """The most windows of a document (of all together, if joined); what follows is not read. 1 is the
     paper's way with TriviaQA. None reads everything."""
     max_question_tokens: int = 64
-    """Longer questions are cut."""
+    """Longer questions are cut. What a question leaves is for the turns before it, of which the oldest
+    words are left out."""
+    history: int = 2
+    """How many turns of a dialogue are read before the question; data without dialogues have none."""
     max_answer_tokens: int = 30
     """Longer answers are not given; they are learned from all the same."""
     answer_may_be_absent: bool = False
@@ -48,19 +53,21 @@ class ExtractiveQASettings(TaskSettings):
     1.1, TriviaQA) nothing is learned from them."""
     no_answer_threshold: float = 0.0
     """"No answer" is given where its score exceeds that of the best span by more than this."""
-    rules: Literal["squad", "triviaqa"] = "squad"
-    """Whose exact match and F1."""
+    rules: Literal["squad", "triviaqa", "quac"] = "squad"
+    """Whose exact match and F1; QuAC's are F1 and how often that is as good as a person's."""
 
     def __post_init__(self) -> None:
         # Not super(): a dataclass with slots is another class than the one that its methods know.
         TaskSettings.__post_init__(self)
-        for name, least in (("stride", 0), ("max_question_tokens", 1), ("max_answer_tokens", 1)):
+        least_of = {"stride": 0, "max_question_tokens": 1, "max_answer_tokens": 1, "history": 0}
+        for name, least in least_of.items():
             if getattr(self, name) < least:
                 raise ValueError(f"settings.{name} is {getattr(self, name)}; it must be at least {least}")
         if self.max_windows is not None and self.max_windows < 1:
             raise ValueError(f"settings.max_windows is {self.max_windows}; it must be at least 1, or None")
-        if self.rules not in _RULES:
-            raise ValueError(f"settings.rules is {self.rules!r}; it must be one of {', '.join(_RULES)}")
+        if self.rules not in (*_RULES, "quac"):
+            known = ", ".join((*_RULES, "quac"))
+            raise ValueError(f"settings.rules is {self.rules!r}; it must be one of {known}")
 
 
 class PairForm(NamedTuple):
@@ -146,10 +153,7 @@ class ExtractiveQA(Task[Question, WindowAnswer]):
         is_known = example.is_impossible or bool(example.answers) or bool(example.spans)
         if training and not (is_known and (may_be_absent or example.spans)):
             return
-        question = text_tokens(self.tokenizer, example.question, plain=True).ids[
-            : self.settings.max_question_tokens
-        ]
-        front = [*self.form.before, *question.tolist(), *self.form.between]
+        front = [*self.form.before, *self._question(example), *self.form.between]
         room = self.settings.max_length - len(front) - len(self.form.after)
         for text in self._texts(example):
             for window in windows(len(text.ids), room, self.settings.stride)[: self.settings.max_windows]:
@@ -175,7 +179,7 @@ class ExtractiveQA(Task[Question, WindowAnswer]):
 
     def build(self, model: ModelSettings) -> nn.Module:
         """The model with a linear layer for starts and ends."""
-        return load_model(model, "QuestionAnswering")
+        return load_model(model, "QuestionAnswering", global_tokens=self.settings.global_tokens)
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """The OR-loss over all answers of a window; a target a window with any."""
@@ -236,7 +240,7 @@ class ExtractiveQA(Task[Question, WindowAnswer]):
     def score(
         self, examples: Sequence[Question], predictions: Sequence[Mapping[str, Any]]
     ) -> dict[str, float]:
-        """Exact match and F1 of words, by the data set's rules."""
+        """Exact match and F1 of words, by the data set's rules; for QuAC, see `score_quac`."""
         for example in examples:
             if not example.answers and not example.is_impossible:
                 raise ValueError(
@@ -244,12 +248,29 @@ class ExtractiveQA(Task[Question, WindowAnswer]):
                     "a question can be scored where its answers are known"
                 )
         # By place, not by id: published data sets may ask one question twice.
-        scores = score_answers(
-            {str(at): one["answer"] for at, one in enumerate(predictions)},
-            {str(at): example.answers for at, example in enumerate(examples)},
-            _RULES[self.settings.rules],
-        )
+        answers = {str(at): one["answer"] for at, one in enumerate(predictions)}
+        golds = {str(at): example.answers for at, example in enumerate(examples)}
+        if self.settings.rules == "quac":
+            dialogues = {str(at): dialogue_of(example) for at, example in enumerate(examples)}
+            quac = score_quac(answers, golds, dialogues)
+            names = ("f1", "human_f1", "heq_q", "heq_d", "unfiltered_f1")
+            return {name: getattr(quac, name) for name in names}
+        scores = score_answers(answers, golds, _RULES[self.settings.rules])
         return {"exact_match": scores.exact_match, "f1": scores.f1}
+
+    def _question(self, example: Question) -> list[int]:
+        """The tokens of the question, those of the last turns before it."""
+        most = self.settings.max_question_tokens
+        question = text_tokens(self.tokenizer, example.question, plain=True).ids[:most].tolist()
+        history: list[int] = []
+        for turn in example.history[max(len(example.history) - self.settings.history, 0) :]:
+            for text in turn:
+                history += [
+                    *text_tokens(self.tokenizer, text, plain=True).ids.tolist(),
+                    self.form.between[-1],
+                ]
+        room = most - len(question)
+        return [*history[max(len(history) - room, 0) :], *question]
 
     def _texts(self, example: Question) -> list[_Text]:
         """What windows are cut from: at least one, be it empty."""

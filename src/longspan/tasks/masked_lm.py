@@ -173,13 +173,8 @@ class MaskedLM(Task[Document, WindowScores]):
 
         Global projections of their own are frozen, as nothing here could train them.
         """
-        loaded = load_model(model, "MaskedLM")
+        loaded = load_model(model, "MaskedLM", global_tokens=False)
         _head(loaded)
-        for module in loaded.modules():
-            for name in ("query", "key", "value"):
-                own = getattr(module, f"{name}_global", None)
-                if isinstance(own, nn.Module) and own is not getattr(module, name):
-                    own.requires_grad_(False)
         return loaded
 
     def save(self, model: nn.Module, folder: Path) -> None:

@@ -1,5 +1,6 @@
 """The model under a task: loaded, lengthened if a recipe says so, with the head that the task needs."""
 
+import inspect
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -12,6 +13,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.utils import logging
 
 import longspan
+from longspan.conversion.in_place import has_window, restore_window
 from longspan.conversion.lengthen import lengthen
 from longspan.conversion.position_tables import Method
 from longspan.models.longformer import LongformerPreTrainedModel
@@ -40,7 +42,9 @@ class ModelSettings:
     """Compute activations again in the backward pass, to save memory."""
 
 
-def load_model(settings: ModelSettings, head: Head | None, **config: Any) -> PreTrainedModel:
+def load_model(
+    settings: ModelSettings, head: Head | None, *, global_tokens: bool = True, **config: Any
+) -> PreTrainedModel:
     """A pretrained model of the class with ``head``, or the bare encoder without a pooler.
 
     A head that the checkpoint lacks is drawn from torch's generator; anything else that it lacks is an
@@ -49,6 +53,8 @@ def load_model(settings: ModelSettings, head: Head | None, **config: Any) -> Pre
     Args:
         settings: of the model.
         head: as in the names of transformers' classes, ``RobertaFor<head>``; None for the encoder.
+        global_tokens: whether the task has any. Without, projections for them are frozen: nothing could
+            train them, and weight decay must not change them.
         config: fields of the configuration to set, such as ``num_labels``.
 
     Raises:
@@ -61,6 +67,8 @@ def load_model(settings: ModelSettings, head: Head | None, **config: Any) -> Pre
         model = lengthen(model, settings.max_length, settings.window, positions=settings.positions)
     if not settings.separate_global_projections:
         share_global_projections(model)
+    if not global_tokens:
+        freeze_global_projections(model)
     if settings.gradient_checkpointing:
         model.gradient_checkpointing_enable()
     return model
@@ -81,6 +89,16 @@ def share_global_projections(model: nn.Module) -> None:
                 setattr(module, f"{name}_global", getattr(module, name))
 
 
+def freeze_global_projections(model: nn.Module) -> None:
+    """Keeps projections that are for global tokens alone from being trained."""
+    for module in model.modules():
+        if hasattr(module, "query_global"):
+            for name in ("query", "key", "value"):
+                own = getattr(module, f"{name}_global")
+                if own is not getattr(module, name):
+                    own.requires_grad_(False)
+
+
 def copy_global_projections(model: nn.Module) -> None:
     """Copies the local projections over the global ones, which masked language modelling, without a
     global token, does not train."""
@@ -93,7 +111,7 @@ def copy_global_projections(model: nn.Module) -> None:
 def call(model: nn.Module, batch: dict[str, Tensor]) -> Any:
     """Runs a Hugging Face model, base or with a head, on the common fields of a batch."""
     inputs = {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"]}
-    if isinstance(model, LongformerPreTrainedModel):
+    if isinstance(model, LongformerPreTrainedModel) or has_window(model):
         # Given even where no token is global: some heads would choose their own otherwise.
         is_global = batch.get("is_global")
         inputs["global_attention_mask"] = (
@@ -154,7 +172,7 @@ def _pretrained(source: str, head: Head | None, config: dict[str, Any]) -> PreTr
     suffix = "Model" if head is None else f"For{head}"
     stock = f"Auto{suffix}" if head is None else f"AutoModel{suffix}"
     kind: Any = getattr(longspan, f"Longformer{suffix}") if ours else getattr(transformers, stock)
-    if head is None:
+    if head is None and (ours or _may_have_pooler(fields)):
         config = config | {"add_pooling_layer": False}
     logging.disable_progress_bar()
     verbosity = logging.get_verbosity()
@@ -170,4 +188,11 @@ def _pretrained(source: str, head: Head | None, config: dict[str, Any]) -> PreTr
     if missing:
         lacks = f"which lacks weights of {type(model).__name__}: {', '.join(missing[:4])}"
         raise ValueError(f"model.source is {source!r}, {lacks}")
-    return cast(PreTrainedModel, model)
+    # One that was lengthened and kept its class forgets its window when it is saved.
+    return model if ours or "longspan" not in fields else restore_window(model)
+
+
+def _may_have_pooler(fields: dict[str, Any]) -> bool:
+    """Whether the encoder of a configuration can be told to have no pooler; DistilBERT's never has one."""
+    kind: Any = transformers.MODEL_MAPPING[transformers.CONFIG_MAPPING[fields["model_type"]]]
+    return "add_pooling_layer" in inspect.signature(kind.__init__).parameters

@@ -148,7 +148,7 @@ class MultiHopQA(Task[MultiHopQuestion, Reading]):
 
     def build(self, model: ModelSettings) -> nn.Module:
         """The encoder with embeddings for the markers, which are drawn from torch's generator, and a head."""
-        encoder = load_model(model, None)
+        encoder = load_model(model, None, global_tokens=self.settings.global_tokens)
         grow_embeddings(encoder, len(self.tokenizer))
         return _with_head(encoder)
 

@@ -72,6 +72,9 @@ class Task(ABC, Generic[ExampleT, OutputT]):
     best_score: ClassVar[str]
     """The name in `score`'s result that chooses the best checkpoint."""
     higher_is_better: ClassVar[bool] = True
+    trains_everything: ClassVar[bool] = True
+    """Whether every loss has a gradient, be it 0, for every parameter that is not frozen. Several processes
+    must look for those without one otherwise, which takes time."""
 
     def __init__(self, settings: Any, tokenizer: PreTrainedTokenizerBase) -> None:
         self.settings = settings

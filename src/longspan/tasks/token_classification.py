@@ -116,7 +116,14 @@ class TokenClassification(Task[TaggedSentence, WordTags]):
         """The model with a classifier of as many classes as there are tags."""
         labels = dict(enumerate(self.settings.labels))
         ids = {label: at for at, label in labels.items()}
-        return load_model(model, "TokenClassification", num_labels=len(ids), id2label=labels, label2id=ids)
+        return load_model(
+            model,
+            "TokenClassification",
+            global_tokens=False,
+            num_labels=len(ids),
+            id2label=labels,
+            label2id=ids,
+        )
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """Cross entropy, a target a word."""

@@ -39,19 +39,31 @@ class Predictor:
         self.task: Task[Any, Any] = TASKS[self.recipe.task](self.recipe.settings, tokenizer)
         self._module = TaskModule(self.task, self.task.load(model).to(self._processes.device))
 
-    def __call__(self, examples: list[Any]) -> list[dict[str, Any]]:
-        """A prediction for each example."""
-        features = FeatureList(
+    def features(self, examples: list[Any]) -> FeatureList:
+        """What the model reads of the examples.
+
+        Raises:
+            ValueError: an example is not one that the task can read.
+        """
+        return FeatureList(
             (number, feature)
             for number, example in enumerate(examples)
             for feature in self.task.features(example, training=False)
         )
+
+    def __call__(self, examples: list[Any], features: FeatureList | None = None) -> list[dict[str, Any]]:
+        """A prediction for each example.
+
+        Args:
+            examples: to read.
+            features: what `features` made of them, where that is done already.
+        """
         bf16 = self.recipe.run.precision == "bf16"
         return predict(
             self.task,
             self._module,
             examples,
-            features,
+            self.features(examples) if features is None else features,
             processes=self._processes,
             tokens=self.recipe.batch.micro_tokens or self.recipe.batch.tokens,
             precision=lambda: torch.autocast(self._processes.device.type, torch.bfloat16, enabled=bf16),

@@ -10,8 +10,8 @@ import copy
 import json
 import math
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Generator, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -43,7 +43,7 @@ from longspan.training.report import Report
 from longspan.training.run_folder import RunFolder, write_whole
 from longspan.training.schedules import factor, warmup_steps
 from longspan.training.task_module import TaskModule
-from longspan.training.tokenising import Source, Tokenising
+from longspan.training.tokenising import DataError, Source, Tokenising
 
 
 def train(
@@ -66,12 +66,23 @@ def train(
         FloatingPointError: the loss is not a number; the inputs of that step are saved.
         OSError: a file cannot be written; the checkpoints before stay usable.
     """
+    with prepared(recipe, out, resume=resume, parallel=parallel) as run:
+        return run.train()
+
+
+@contextmanager
+def prepared(
+    recipe: Recipe, out: Path, *, resume: bool | Path = False, parallel: Parallel = "ddp"
+) -> Generator["Run"]:
+    """A run that is ready to train: its recipe, model, training data and checkpoint were found right.
+
+    Arguments and errors are those of `train`. Later only data that are still being read can turn out to be
+    wrong (`DataError`); any other ValueError is no mistake of the user's.
+    """
     with ExitStack() as stack:
         processes = Processes(parallel)
         stack.callback(processes.close)
-        run = Run(recipe, RunFolder(out), processes, resume)
-        stack.callback(run.close)
-        return run.train()
+        yield Run(recipe, RunFolder(out), processes, resume, stack)
 
 
 class Run:
@@ -82,9 +93,12 @@ class Run:
         folder: where to write.
         processes: that work on it.
         resume: see `train`.
+        stack: closes, in the end, what the run opens.
     """
 
-    def __init__(self, recipe: Recipe, folder: RunFolder, processes: Processes, resume: bool | Path) -> None:
+    def __init__(
+        self, recipe: Recipe, folder: RunFolder, processes: Processes, resume: bool | Path, stack: ExitStack
+    ) -> None:
         self.folder, self.processes = folder, processes
         self.report = Report(is_main=processes.is_main)
         if not resume:
@@ -103,12 +117,19 @@ class Run:
             self.task.tokenizer.save_pretrained(folder.tokenizer)
         processes.wait()
         cache = Path(recipe.data.cache) if recipe.data.cache else folder.path / "features"
-        # One process tokenises; the others find the stores when it says that they are there.
-        self.data = {
-            part: Tokenising(self._source(part), self.task, cache, works=processes.is_main)
-            for part in ("train", "dev", "test")
-            if getattr(recipe.data, part)
-        }
+        self.data: dict[str, Tokenising] = {}
+        for part in ("train", "dev", "test"):
+            if getattr(recipe.data, part):
+                # One process sees to it; the others find the stores when it says that they are there.
+                self.data[part] = Tokenising(
+                    self._source(part),
+                    self.task,
+                    cache,
+                    works=processes.is_main,
+                    processes=recipe.data.workers,
+                    after=next(reversed(self.data.values()), None),
+                )
+                stack.callback(self.data[part].close)
         self._build()
         self.features = self._store("train")
         self.lengths = self.features.lengths
@@ -123,6 +144,8 @@ class Run:
         if resume:
             self._resume(resume)
         self.log = MetricsLog(folder.path, resume_step=self.step) if processes.is_main else None
+        if self.log:
+            stack.callback(self.log.close)
 
     def train(self) -> dict[str, float]:
         """Runs to the end of the recipe."""
@@ -236,7 +259,10 @@ class Run:
             tokens=self.recipe.batch.micro_tokens or self.recipe.batch.tokens,
             precision=self._precision,
         )
-        return self.task.score(examples, predictions)
+        try:
+            return self.task.score(examples, predictions)
+        except ValueError as error:  # examples without the answers that scores need
+            raise DataError(str(error)) from error
 
     def _finish(self, scores: dict[str, float]) -> dict[str, float]:
         self._save_model(self.folder.last, scores)
@@ -252,11 +278,6 @@ class Run:
             best = None if math.isnan(self.best) else self.best
             self.folder.finish({"step": self.step, "seconds": self.seconds, "best": best, "scores": scores})
         return scores
-
-    def close(self) -> None:
-        """Closes its files."""
-        if self.log:
-            self.log.close()
 
     def _steps(self) -> Iterator[list[int]]:
         """What is left of the run, from where it stands."""
@@ -308,7 +329,9 @@ class Run:
         layers = {
             name for part in self.model.modules() for name in getattr(part, "_no_split_modules", None) or ()
         }
-        self.module = processes.wrap(TaskModule(self.task, self.model), layers)
+        self.module = processes.wrap(
+            TaskModule(self.task, self.model), layers, trains_everything=self.task.trains_everything
+        )
         self.optimizer = make_optimizer(self.model, recipe.optimizer, heads=heads, no_decay=no_decay)
 
     def _resume(self, resume: bool | Path) -> None:

@@ -49,18 +49,18 @@ class Processes:
         """Whether this process writes files and talks to the user."""
         return self.rank == 0
 
-    def wrap(self, module: nn.Module, layers: set[str]) -> nn.Module:
+    def wrap(self, module: nn.Module, layers: set[str], *, trains_everything: bool = True) -> nn.Module:
         """``module``, made to train together with its copies in the other processes.
 
         Args:
             module: on this process's device.
             layers: names of the classes of its layers, the unit in which fsdp shares out weights.
+            trains_everything: see `Task.trains_everything`.
         """
         if not self.together:
             return module
         if self.parallel == "ddp":
-            # Some weights get no gradient in some tasks: global projections without a global token.
-            return DistributedDataParallel(module, find_unused_parameters=True)
+            return DistributedDataParallel(module, find_unused_parameters=not trains_everything)
         for part in module.modules():
             if type(part).__name__ in layers:
                 fully_shard(part)

@@ -43,6 +43,11 @@ class DataSettings:
     dev_limit: int | None = None
     cache: str | None = None
     """A folder for tokenised data, shared by runs; None keeps them in the run's own folder."""
+    workers: int | None = None
+    """Processes that tokenise, 0 for a thread of the run; None lets the size of the data decide."""
+
+    def __post_init__(self) -> None:
+        _at_least(0, workers=self.workers)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,24 +1,37 @@
 """Tokenises data in the background: a thread writes the store while the model is loaded, or trains.
 
-Stores are named by what they depend on, so that a second run, or the next seed, finds them.
+Large data are tokenised by processes of their own, which the thread gives examples to. The parts of a run are
+tokenised one after the other: training waits for its own data alone, and the others are written while it
+runs. Stores are named by what they depend on, so that a second run, or the next seed, finds them.
 """
 
 import copy
 import hashlib
 import json
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from longspan import tasks
+from longspan import data, tasks
 from longspan.data.formats import FormatName
 from longspan.data.parts import read_part
 from longspan.data.splits import sample
-from longspan.tasks.task import Task
+from longspan.tasks.task import Feature, Task
 from longspan.training.feature_store import FeatureStore, write_features
+from longspan.training.tokeniser_pool import features_of
+
+# Files of fewer bytes are tokenised before a process would have begun.
+_WORTH_PROCESSES = 8_000_000
+_MOST_PROCESSES = 8
+
+
+class DataError(ValueError):
+    """The data of a run are wrong; the message says what would be right."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,16 +51,27 @@ class Source:
 
     def examples(self) -> Iterator[Any]:
         """The examples, in the order that stores count them in."""
-        read = read_part(self.where, self.format, root=Path(self.root), seed=self.split_seed)
-        return read if self.limit is None else iter(sample(read, self.limit, seed=self.split_seed))
+
+        def read() -> Iterator[Any]:
+            return read_part(self.where, self.format, root=Path(self.root), seed=self.split_seed)
+
+        return read() if self.limit is None else sample(read, self.limit, seed=self.split_seed)
+
+    def files(self) -> list[Path]:
+        """What is read."""
+        path = Path(self.root, self.where.partition("#")[0])
+        return [file for file in (sorted(path.rglob("*")) if path.is_dir() else [path]) if file.is_file()]
+
+    def processes(self) -> int:
+        """How many are worth starting to tokenise it, one processor left for the run; 0 for few data."""
+        size = sum(file.stat().st_size for file in self.files())
+        if self.limit is not None or size < _WORTH_PROCESSES:
+            return 0
+        return max(1, min((os.cpu_count() or 1) - 1, _MOST_PROCESSES))
 
     def fingerprint(self) -> str:
         """Differs where the store would."""
-        path = Path(self.root, self.where.partition("#")[0])
-        files = sorted(path.rglob("*")) if path.is_dir() else [path]
-        state = [
-            (str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.is_file()
-        ]
+        state = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in self.files()]
         tokenizer = (Path(self.tokenizer) / "tokenizer.json").read_bytes()
         fields = asdict(self) | {"tokenizer": hashlib.sha256(tokenizer).hexdigest(), "files": state}
         fields["code"] = _code()
@@ -62,17 +86,30 @@ class Tokenising:
         task: that does it.
         cache: the folder of stores.
         works: whether this process writes the store; another one's is waited for otherwise.
+        processes: that tokenise, 0 for the thread alone; None lets the source's size decide. What is stored
+            does not depend on it.
+        after: another store, to be finished first.
     """
 
-    def __init__(self, source: Source, task: Task[Any, Any], cache: Path, *, works: bool = True) -> None:
-        self._source = source
+    def __init__(
+        self,
+        source: Source,
+        task: Task[Any, Any],
+        cache: Path,
+        *,
+        works: bool = True,
+        processes: int | None = None,
+        after: "Tokenising | None" = None,
+    ) -> None:
+        self._source, self._after = source, after
+        self._processes = source.processes() if processes is None else processes
         # Its own tokenizer: one that another thread is using cannot be set up for a call.
         self._task = type(task)(task.settings, copy.deepcopy(task.tokenizer))
         self._folder = cache / source.fingerprint()
         self._error: Exception | None = None
+        self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         if works and not self._folder.exists():
-            # Tokenizers and torch leave Python's lock while they work, so a thread is enough.
             self._thread = threading.Thread(target=self._write, daemon=True)
             self._thread.start()
 
@@ -85,7 +122,7 @@ class Tokenising:
         """The store, when it is finished.
 
         Raises:
-            ValueError: the data are wrong.
+            DataError: the data are wrong.
         """
         if self._thread is not None:
             self._thread.join()
@@ -97,24 +134,45 @@ class Tokenising:
         if self._error is not None:
             raise self._error
 
+    def close(self) -> None:
+        """Gives up what is not finished, and leaves nothing of it; what this one waits for too."""
+        if self._after is not None:
+            self._after.close()
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
     def _write(self) -> None:
         try:
-            write_features(
-                self._folder,
-                (
-                    (number, feature)
-                    for number, example in enumerate(self._source.examples())
-                    for feature in self._task.features(example, training=self._source.training)
-                ),
-            )
-        except Exception as error:  # of the data, the disk or the task: for the thread that waits
+            if self._after is not None:
+                self._after.store()
+            with closing(self._features()) as features:
+                write_features(self._folder, features)
+        except ValueError as error:
+            self._error = DataError(str(error))
+            self._error.__cause__ = error
+        except Exception as error:  # of the disk or the task: for the thread that waits
             self._error = error
+
+    def _features(self) -> Generator[tuple[int, Feature]]:
+        made = features_of(
+            self._source.examples(),
+            self._task,
+            training=self._source.training,
+            processes=self._processes,
+        )
+        with closing(made):
+            for each in made:
+                if self._stop.is_set():
+                    raise InterruptedError(f"the tokeniser of {self._source.where} was stopped")
+                yield each
 
 
 @cache
 def _code() -> str:
-    """Of the tasks, which decide what a feature is."""
+    """Of the readers and the tasks, which decide what an example and a feature is, and in which order."""
     digest = hashlib.sha256()
-    for file in sorted(Path(next(iter(tasks.__path__))).glob("*.py")):
-        digest.update(file.read_bytes())
+    for package in (data, tasks):
+        for file in sorted(Path(next(iter(package.__path__))).glob("*.py")):
+            digest.update(file.read_bytes())
     return digest.hexdigest()
