@@ -2,8 +2,8 @@
 
 A decoder without an encoder: layer norm before each half of a layer, GELU, causal dilated windows that grow
 upwards, relative or rotary positions. Like Transformer-XL it multiplies embeddings by the root of their size,
-has no biases in attention, and ties the output to the embeddings. With a cache, texts of any length are read and
-written at constant memory.
+has no biases in attention, and ties the output to the embeddings. With a cache, texts of any length are read
+and written at constant memory.
 """
 
 import math

@@ -64,8 +64,8 @@ class LongformerCacheLayer(CacheLayerMixin):
         """
         if tokens_to_remove:
             raise ValueError(
-                f"crop by {tokens_to_remove}: a cache of windows cannot go back, since older tokens are gone; "
-                "generate without an assistant model or prompt lookup"
+                f"crop by {tokens_to_remove}: a cache of windows cannot go back, since older tokens are "
+                "gone; generate without an assistant model or prompt lookup"
             )
 
 

@@ -1,4 +1,4 @@
-"""The configuration of the autoregressive Longformer (paper, section 4), and the paper's two sizes by name."""
+"""The configuration of the autoregressive Longformer (paper, section 4), and the paper's sizes by name."""
 
 from typing import Any, Self, cast
 
@@ -139,8 +139,9 @@ def growing_dilations(runs: list[tuple[int, int]], heads: int) -> list[int | lis
     ]
 
 
-# Tables 2, 3 and 12 of the paper. Its dilation k leaves k tokens out, which is our k + 1; the windows are those
-# of its last phase. A feed-forward size of 2048 and Transformer-XL's tied embeddings give its 41M and 102M.
+# Tables 2, 3 and 12 of the paper. Its dilation k leaves k tokens out, which is our k + 1; the windows are
+# those of its last phase. A feed-forward size of 2048 and tied embeddings, as in Transformer-XL, give its 41M
+# and 102M parameters.
 NAMED: dict[str, dict[str, Any]] = {
     "char-lm-small": {
         "num_hidden_layers": 12,

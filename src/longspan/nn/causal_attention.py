@@ -1,8 +1,8 @@
 """Self-attention that looks only back, within dilated windows (paper, section 4), for language models.
 
-Positions are Transformer-XL's relative sinusoids (arXiv 1901.02860, section 3.3) or rotary ones; both depend on
-distances alone, so a text may have any length. There are no global tokens. With a `WindowCache` a text is read
-piece by piece, to the same outputs as at once.
+Positions are Transformer-XL's relative sinusoids (arXiv 1901.02860, section 3.3) or rotary ones; both depend
+on distances alone, so a text may have any length. There are no global tokens. With a `WindowCache` a text is
+read piece by piece, to the same outputs as at once.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Rotary positions (arXiv 2104.09864): queries and keys turned by angles that grow with their position.
 
-The product of a turned query and a turned key depends on their distance alone, so that keys can be kept as they
-are while a text grows. Pairs are the two halves of a head, as in GPT-NeoX and Llama.
+The product of a turned query and a turned key depends on their distance alone, so that keys can be kept as
+they are while a text grows. Pairs are the two halves of a head, as in GPT-NeoX and Llama.
 """
 
 from typing import NamedTuple

@@ -1,7 +1,7 @@
 """The keys and values that a causal window can still see: what a layer keeps of a text while it reads on.
 
-A layer that sees ``reach`` positions back never needs an older key again. So time and memory of a new token do
-not depend on how much came before. For inference only: nothing here is differentiable.
+A layer that sees ``reach`` positions back never needs an older key again. So time and memory of a new token
+do not depend on how much came before. For inference only: nothing here is differentiable.
 """
 
 import torch
@@ -43,7 +43,8 @@ class WindowCache:
             v: [batch, heads, new, head_dim].
 
         Returns:
-            Keys and values, [batch, heads, kept + new, head_dim] each, oldest first; good until the next call.
+            Keys and values, [batch, heads, kept + new, head_dim] each, oldest first; good until the
+            next call.
         """
         new = k.shape[2]
         self.seen += new
