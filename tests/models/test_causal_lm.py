@@ -83,7 +83,7 @@ def test_cache_keeps_no_more_than_its_windows_see() -> None:
 
 
 def test_long_prompts_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("longspan.models.causal_lm._LEAST_PIECE", 16)
+    monkeypatch.setattr("longspan.models.causal_lm_cache._LEAST_PIECE", 16)
     model, ids = tiny(), tokens(2, 100)
     mask = torch.ones_like(ids)
     mask[1, :30] = 0

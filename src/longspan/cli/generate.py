@@ -50,9 +50,7 @@ def generate(
         raise UsageError(f"MODEL is {model}: {' '.join(str(error).split())}") from error
     ids = tokenizer(text, return_tensors="pt", add_special_tokens=False)["input_ids"]
     torch.manual_seed(seed)
-    loaded.generate(
-        ids, attention_mask=torch.ones_like(ids), streamer=_streamer(loaded, tokenizer), **settings
-    )
+    loaded.generate(ids, attention_mask=torch.ones_like(ids), streamer=_streamer(tokenizer), **settings)
     print()
 
 
@@ -103,11 +101,12 @@ def _load(folder: str) -> tuple[Any, Any]:
     """The model and its tokenizer; bytes, where a model of bytes has none."""
     from transformers import AutoModelForCausalLM
 
-    import longspan.models.auto  # noqa: F401  (makes our models known)
     from longspan.conversion.loading import load_tokenizer
+    from longspan.models.auto import register_auto_classes
     from longspan.models.byte_tokenizer import byte_tokenizer
     from longspan.models.causal_lm_config import BYTES
 
+    register_auto_classes()
     model: Any = AutoModelForCausalLM.from_pretrained(folder)
     tokenizer = load_tokenizer(folder)
     if tokenizer is None and model.config.vocab_size != BYTES:
@@ -115,16 +114,15 @@ def _load(folder: str) -> tuple[Any, Any]:
     return model.eval(), byte_tokenizer() if tokenizer is None else tokenizer
 
 
-def _streamer(model: Any, tokenizer: Any) -> "BaseStreamer":
+def _streamer(tokenizer: Any) -> "BaseStreamer":
     from transformers import TextStreamer
 
-    from longspan.models.byte_tokenizer import ByteStreamer
-    from longspan.models.causal_lm_config import BYTES
+    from longspan.models.byte_tokenizer import ByteStreamer, is_byte_tokenizer
 
     def write(text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
 
-    if model.config.vocab_size == len(tokenizer) == BYTES:
+    if is_byte_tokenizer(tokenizer):
         return ByteStreamer(write)
     return TextStreamer(tokenizer, skip_prompt=True)

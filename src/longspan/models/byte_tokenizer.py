@@ -9,7 +9,7 @@ from collections.abc import Callable
 from tokenizers import Tokenizer, decoders, pre_tokenizers
 from tokenizers.models import BPE
 from torch import Tensor
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.generation.streamers import BaseStreamer
 
 from longspan.models.causal_lm_config import BYTES
@@ -31,6 +31,12 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
         clean_up_tokenization_spaces=False,
         model_input_names=["input_ids", "attention_mask"],
     )
+
+
+def is_byte_tokenizer(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether its tokens are bytes, as those of `byte_tokenizer` are."""
+    text = "".join(map(chr, range(BYTES)))
+    return len(tokenizer) == BYTES and tokenizer(text)["input_ids"] == list(text.encode())
 
 
 class ByteStreamer(BaseStreamer):

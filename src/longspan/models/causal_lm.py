@@ -27,8 +27,6 @@ from longspan.nn.dropout import Dropout
 from longspan.nn.rotary import Rotation, rotation
 from longspan.nn.window_cache import WindowCache
 
-_LEAST_PIECE = 4096
-
 
 class LongformerCausalLayer(GradientCheckpointingLayer):
     """Self-attention, then a feed-forward network, each behind a norm and added to what it was given."""
@@ -294,7 +292,7 @@ class LongformerForCausalLM(LongformerCausalPreTrainedModel, GenerationMixin):
             wanted_next = F.pad(labels, (0, 1), value=-100)[:, 1:][:, kept].to(logits.device)
             loss = F.cross_entropy(logits.flatten(0, 1).float(), wanted_next.flatten())
         outputs = CausalLMOutputWithPast(
-            loss=loss,
+            loss=cast(Any, loss),
             logits=cast(Any, logits),
             past_key_values=decoded.past_key_values,
             hidden_states=decoded.hidden_states,
@@ -311,9 +309,7 @@ class LongformerForCausalLM(LongformerCausalPreTrainedModel, GenerationMixin):
     ) -> int:
         """Reads up to ``length`` tokens whose logits nobody wants; how many were read."""
         seen = cache.get_seq_length()
-        # A piece has to carry along what its windows see before it: it had better not be much shorter.
-        size = max(_LEAST_PIECE, *(layer.window.reach for layer in cache.layers))
-        done = 0
+        size, done = cache.piece_length, 0
         while length - done >= size:
             piece = slice(done, done + size)
             done += size

@@ -10,6 +10,8 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 from longspan.models.causal_lm_config import LongformerCausalLMConfig
 from longspan.nn.window_cache import WindowCache
 
+_LEAST_PIECE = 4096
+
 
 class LongformerCacheLayer(CacheLayerMixin):
     """transformers' view of a layer's `WindowCache`.
@@ -81,3 +83,9 @@ class LongformerCache(Cache):
     def __init__(self, config: LongformerCausalLMConfig) -> None:
         layers = [LongformerCacheLayer(config.reach(layer)) for layer in range(config.num_hidden_layers)]
         super().__init__(layers=[*layers])
+
+    @property
+    def piece_length(self) -> int:
+        """Tokens to read at once of a long text: a piece has to carry along what its windows see before it,
+        so it had better not be shorter than that."""
+        return max(_LEAST_PIECE, *(layer.window.reach for layer in self.layers))

@@ -169,9 +169,11 @@ class CausalSelfAttention(nn.Module):
         query = scale * (q + positions.biases.position.to(q.dtype)).to(exact)
         bias = query @ table.transpose(1, 2).to(exact)
         bias = F.pad(bias.flatten(0, 2), (0, table.shape[1] - 1))
-        rows = (q + positions.biases.content.to(q.dtype), k, v)
+        q = q + positions.biases.content.to(q.dtype)
         out = attend(
-            *(x.reshape(1, batch * heads, -1, head_dim) for x in rows),
+            q.reshape(1, batch * heads, 1, head_dim),
+            k.reshape(1, batch * heads, -1, head_dim),
+            v.reshape(1, batch * heads, -1, head_dim),
             self.patterns * batch,
             query_offset=k.shape[2] - 1,
             bias=bias,

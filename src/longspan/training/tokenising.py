@@ -67,7 +67,7 @@ class Tokenising:
     def __init__(self, source: Source, task: Task[Any, Any], cache: Path, *, works: bool = True) -> None:
         self._source = source
         # Its own tokenizer: one that another thread is using cannot be set up for a call.
-        self._task = type(task)(task.settings, copy.deepcopy(task.tokenizer))
+        self._task = type(task)(source.settings, copy.deepcopy(task.tokenizer))
         self._folder = cache / source.fingerprint()
         self._error: Exception | None = None
         self._thread: threading.Thread | None = None
