@@ -36,7 +36,7 @@ class Problem(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("dtype", "threads", "batch", "heads", "kv_heads")),
         *((name, ctypes.c_int64) for name in ("queries", "keys", "head_dim")),
-        *((name, View) for name in ("q", "k", "v", "out")),
+        *((name, View) for name in ("q", "k", "v", "out", "out_rest")),
         ("lse", ctypes.c_void_p),
         ("patterns", ctypes.c_void_p),
         ("offset", ctypes.c_int64),

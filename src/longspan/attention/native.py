@@ -36,7 +36,7 @@ def run(request: Request) -> tuple[Tensor, Tensor]:
         k, v = k.repeat_interleave(size, 1), v.repeat_interleave(size, 1)
     dtype = request.compute_dtype
     bias, position_keys = request.bias, request.position_keys
-    return torch.ops.longspan.attend(  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    out, lse, _ = torch.ops.longspan.attend(  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         _rows_contiguous(request.q),
         _rows_contiguous(k),
         _rows_contiguous(v),
@@ -61,6 +61,18 @@ def run(request: Request) -> tuple[Tensor, Tensor]:
         None if request.position_query is None else _rows_contiguous(request.position_query),
         None if position_keys is None else position_keys.to(dtype),
         request.global_rows,
+        _keeps_rest(request),
+    )
+    return out, lse  # pyright: ignore[reportUnknownVariableType]
+
+
+def _keeps_rest(request: Request) -> bool:
+    """Whether there is a backward pass, and an output whose rounding it would feel."""
+    operands = (request.q, request.k, request.v, request.bias, request.position_query, request.position_keys)
+    return (
+        request.q.dtype in (torch.bfloat16, torch.float16)
+        and torch.is_grad_enabled()
+        and any(x is not None and x.requires_grad for x in operands)
     )
 
 
@@ -82,32 +94,34 @@ def _attend(
     position_query: Tensor | None,
     position_keys: Tensor | None,
     global_rows: Tensor | None,
-) -> tuple[Tensor, Tensor]:
+    keeps_rest: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
     call = _Call(
         q, k, v, patterns, offset, positions, is_global, is_padding, document_starts,
         scale, dropout, seed, bias, position_query, position_keys, global_rows,
     )  # fmt: skip
-    out, lse = _empty_rows(q), _empty_lse(q)
-    library.kernel().prefer_huge_pages(out)
-    call.problem.out = _view(out)
+    out, lse, rest = _empty_results(q, keeps_rest)
+    library.kernel().prefer_huge_pages(out, rest)
+    call.problem.out, call.problem.out_rest = _view(out), _view(rest)
     call.problem.lse = lse.data_ptr()
     call.run("forward")
     if global_rows is not None and is_global is not None:
         out.transpose(1, 2)[where(is_global)] = pick_rows(global_rows, is_global)
-    return out, lse
+    return out, lse, rest
 
 
 @_attend.register_fake
-def _(q: Tensor, *_: object) -> tuple[Tensor, Tensor]:
-    return _empty_rows(q), _empty_lse(q)
+def _(q: Tensor, *rest: object) -> tuple[Tensor, Tensor, Tensor]:
+    return _empty_results(q, rest[-1] is True)
 
 
 @torch.library.custom_op("longspan::attend_backward", mutates_args=(), device_types="cpu")
 def _attend_backward(
     d_out: Tensor,
-    d_lse: Tensor,
+    d_lse: Tensor | None,
     out: Tensor,
     lse: Tensor,
+    rest: Tensor,
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -130,7 +144,7 @@ def _attend_backward(
         scale, dropout, seed, bias, position_query, position_keys, global_rows,
     )  # fmt: skip
     d_out = _rows_contiguous(d_out)
-    d_lse = d_lse.contiguous()
+    d_lse = None if d_lse is None else d_lse.contiguous()
     gradients = _empty_gradients(q, k, bias, position_query, position_keys, global_rows)
     d_q, d_k, d_v, d_bias, d_position_query, d_position_keys, d_global_rows = gradients
     if not q.numel():  # there is no address to give to the kernel, and nothing to compute
@@ -139,9 +153,9 @@ def _attend_backward(
         return gradients
     library.kernel().prefer_huge_pages(d_q, d_k, d_v)
     problem = call.problem
-    problem.out, problem.d_out = _view(out), _view(d_out)
+    problem.out, problem.out_rest, problem.d_out = _view(out), _view(rest), _view(d_out)
     problem.d_q, problem.d_k, problem.d_v = _view(d_q), _view(d_k), _view(d_v)
-    problem.lse, problem.d_lse = lse.data_ptr(), d_lse.data_ptr()
+    problem.lse, problem.d_lse = lse.data_ptr(), None if d_lse is None else d_lse.data_ptr()
     problem.d_bias = d_bias.data_ptr()
     problem.d_position_query = _view(d_position_query)
     problem.d_position_keys = d_position_keys.data_ptr()
@@ -155,26 +169,32 @@ def _attend_backward(
 
 @_attend_backward.register_fake
 def _(
-    d_out: Tensor, d_lse: Tensor, out: Tensor, lse: Tensor, q: Tensor, k: Tensor, v: Tensor, *rest: object
+    d_out: Tensor, d_lse: Tensor | None, out: Tensor, lse: Tensor, rest: Tensor, *inputs: object
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    return _empty_gradients(q, k, *rest[-4:])  # pyright: ignore[reportArgumentType]
+    return _empty_gradients(*inputs[:2], *inputs[-4:])  # pyright: ignore[reportArgumentType]
 
 
-def _save(ctx: object, inputs: tuple[object, ...], output: tuple[Tensor, Tensor]) -> None:
+def _save(ctx: object, inputs: tuple[object, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+    *inputs, _ = inputs  # whether the rest is kept, which is seen from the rest
     tensors = [item if isinstance(item, Tensor) else None for item in inputs]
     ctx.save_for_backward(*output, *tensors)  # pyright: ignore
-    ctx.rest = [None if isinstance(item, Tensor) else item for item in inputs]  # pyright: ignore
+    ctx.others = [None if isinstance(item, Tensor) else item for item in inputs]  # pyright: ignore
+    ctx.set_materialize_grads(False)  # pyright: ignore
 
 
-def _differentiate(ctx: object, d_out: Tensor, d_lse: Tensor) -> tuple[Tensor | None, ...]:
-    out, lse, *tensors = ctx.saved_tensors  # pyright: ignore
-    inputs = [rest if item is None else item for item, rest in zip(tensors, ctx.rest, strict=True)]  # pyright: ignore
-    gradients = torch.ops.longspan.attend_backward(d_out, d_lse, out, lse, *inputs)  # pyright: ignore
+def _differentiate(
+    ctx: object, d_out: Tensor | None, d_lse: Tensor | None, _: Tensor | None
+) -> tuple[Tensor | None, ...]:
+    out, lse, rest, *tensors = ctx.saved_tensors  # pyright: ignore
+    inputs = [other if item is None else item for item, other in zip(tensors, ctx.others, strict=True)]  # pyright: ignore
+    if d_out is None:
+        d_out = torch.zeros_like(out)
+    gradients = torch.ops.longspan.attend_backward(d_out, d_lse, out, lse, rest, *inputs)  # pyright: ignore
     d_q, d_k, d_v, *tables = gradients  # pyright: ignore
     kept = [
         gradient if item is not None else None for gradient, item in zip(tables, tensors[-4:], strict=True)
     ]  # pyright: ignore
-    return (d_q, d_k, d_v, *[None] * (len(inputs) - 7), *kept)  # pyright: ignore
+    return (d_q, d_k, d_v, *[None] * (len(inputs) - 7), *kept, None)  # pyright: ignore
 
 
 _attend.register_autograd(_differentiate, setup_context=_save)
@@ -284,8 +304,14 @@ def _empty_rows(like: Tensor) -> Tensor:
     return like.new_empty(batch, rows, heads, head_dim).transpose(1, 2)
 
 
-def _empty_lse(q: Tensor) -> Tensor:
-    return q.new_empty(q.shape[:-1], dtype=torch.float64 if q.dtype == torch.float64 else torch.float32)
+def _empty_results(q: Tensor, keeps_rest: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """The output, the log-sum-exp, and what rounding takes from the output."""
+    lse_dtype = torch.float64 if q.dtype == torch.float64 else torch.float32
+    return (
+        _empty_rows(q),
+        q.new_empty(q.shape[:-1], dtype=lse_dtype),
+        _empty_rows(q) if keeps_rest else q.new_empty(0, 0, 0, 0),
+    )
 
 
 def _empty_gradients(

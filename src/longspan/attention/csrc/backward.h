@@ -2,7 +2,8 @@
 //
 // With P the weights, keep the dropout mask over its survival rate, and everything per pair:
 //   dV += (P keep) dO,   dS = P (keep (dO . V) - delta),   dQ += scale dS K,   dK += scale dS Q,
-// where delta = dO . O - d_lse. Five products, each in the form of `matmul.h`.
+// where delta = dO . O - d_lse. Five products, each in the form of `matmul.h`. In half precision O is what
+// was returned plus what its rounding took: delta is in every pair of its row, so an error there adds up.
 //
 // Keys are shared by queries of neighbouring runs, so runs are as long as a window is wide and the
 // even ones are done before the odd ones: no two runs at work touch the same key, nothing is atomic,
@@ -207,18 +208,22 @@ struct Backward : PositionTerms<T, C> {
       if (i >= block.count || dead[i]) continue;
       const i64 row = block.row + i * block.row_step;
       if (row_lse[row] == -INFINITY) continue;
-      const T* out = this->template row_of<const T>(p.out, head, row);
-      Vector<C> sum{};
-      int d = 0;
-      for (; d + kVector <= head_dim; d += kVector)
-        sum += load_wide(out + d) * load_zipped(d_out.zipped, i, width, d);
-      if (d < head_dim) {
-        const Vector<C> rest = load_zipped(d_out.zipped, i, width, d);
-        for (int j = 0; d + j < head_dim; j++) sum[0] += widen(out[d + j]) * rest[j];
-      }
+      C sum = times_d_out(this->template row_of<const T>(p.out, head, row), i);
+      if (p.out_rest.data) sum += times_d_out(this->template row_of<const T>(p.out_rest, head, row), i);
       lse[i] = row_lse[row] * kLog2E<C>;
-      delta[i] = sum_of_lanes<C>(sum) - (row_d_lse ? row_d_lse[row] : C(0));
+      delta[i] = sum - (row_d_lse ? row_d_lse[row] : C(0));
     }
+  }
+  C times_d_out(const T* row, int lane) const {
+    Vector<C> sum{};
+    int d = 0;
+    for (; d + kVector <= head_dim; d += kVector)
+      sum += load_wide(row + d) * load_zipped(d_out.zipped, lane, width, d);
+    if (d < head_dim) {
+      const Vector<C> last = load_zipped(d_out.zipped, lane, width, d);
+      for (int j = 0; d + j < head_dim; j++) sum[0] += widen(row[d + j]) * last[j];
+    }
+    return sum_of_lanes<C>(sum);
   }
 
   // scores -> weights (after dropout), d_scores -> gradients of the scores; 0 for pairs that are not.

@@ -132,6 +132,15 @@ LONGSPAN_INLINE void unpack_row(const C* from, int head_dim, C factor, T* row) {
   for (; d < head_dim; d++) narrow(C(from[d] * factor + (Add ? widen(row[d]) : C(0))), row[d]);
 }
 
+// rest[0 .. head_dim) = what rounding took from factor * from when it became row.
+template <class T, class C>
+LONGSPAN_INLINE void unpack_rest(const C* from, int head_dim, C factor, const T* row, T* rest) {
+  constexpr int lanes = kLanes<C>;
+  int d = 0;
+  for (; d + lanes <= head_dim; d += lanes) store_narrow(rest + d, load(from + d) * factor - load_wide(row + d));
+  for (; d < head_dim; d++) narrow(C(from[d] * factor - widen(row[d])), rest[d]);
+}
+
 template <class T>
 LONGSPAN_INLINE void zero_row(T* row, int head_dim) { memset((void*)row, 0, sizeof(T) * head_dim); }
 

@@ -152,24 +152,27 @@ struct Forward : PositionTerms<T, C> {
 
   // Rows of queries that do not exist, after the explicit positions of the others.
   void clear_absent() {
-    for (i64 row = phase.query_count; phase.positions && row < p.queries; row++) {
-      zero_row(this->template row_of<T>(p.out, head, row), head_dim);
-      lse_rows()[row] = -INFINITY;
-    }
+    for (i64 row = phase.query_count; phase.positions && row < p.queries; row++) clear_row(row);
+  }
+  void clear_row(i64 row) {
+    zero_row(this->template row_of<T>(p.out, head, row), head_dim);
+    if (p.out_rest.data) zero_row(this->template row_of<T>(p.out_rest, head, row), head_dim);
+    lse_rows()[row] = -INFINITY;
   }
 
   void write_block() {
-    C* lse = lse_rows();
     for (int i = 0; i < block.count; i++) {
       const i64 row = block.row + i * block.row_step;
-      T* out = this->template row_of<T>(p.out, head, row);
       if (dead[i] || total[i] == 0) {
-        zero_row(out, head_dim);
-        lse[row] = -INFINITY;
-      } else {
-        unpack_row<false>(sums + i * width, head_dim, C(1 / ((1 - p.dropout) * total[i])), out);
-        lse[row] = (highest[i] + std::log2(total[i])) * kLn2<C>;
+        clear_row(row);
+        continue;
       }
+      const C factor = C(1 / ((1 - p.dropout) * total[i]));
+      T* out = this->template row_of<T>(p.out, head, row);
+      unpack_row<false>(sums + i * width, head_dim, factor, out);
+      if (p.out_rest.data)
+        unpack_rest(sums + i * width, head_dim, factor, out, this->template row_of<T>(p.out_rest, head, row));
+      lse_rows()[row] = (highest[i] + std::log2(total[i])) * kLn2<C>;
     }
   }
 };

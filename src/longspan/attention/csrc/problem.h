@@ -20,6 +20,7 @@ struct Problem {
   int64_t batch, heads, kv_heads, queries, keys, head_dim;
 
   View q, k, v, out;
+  View out_rest;  // what rounding took from `out`, for the backward pass; data null: not kept
   void* lse;  // [batch, heads, queries], compute type; natural logarithm, -inf where nothing is seen
 
   const int64_t* patterns;  // [heads][left, right, dilation]; heads of one kv head agree
