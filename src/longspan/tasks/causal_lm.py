@@ -254,6 +254,7 @@ def _losses(model: nn.Module, hidden: Tensor, labels: Tensor) -> Tensor:
 
 
 def _model(source: str, changes: dict[str, Any]) -> LongformerForCausalLM:
+    logging.disable_progress_bar()  # of weights, which a run saves often
     if source in NAMED:
         return LongformerForCausalLM(LongformerCausalLMConfig.named(source, **changes))
     try:
@@ -269,5 +270,4 @@ def _model(source: str, changes: dict[str, Any]) -> LongformerForCausalLM:
             f"model.source is {source!r}, a model of type {fields.get('model_type')!r}; causal-lm takes a "
             f"LongformerForCausalLM, a configuration of one (.json), or one of {', '.join(NAMED)}"
         )
-    logging.disable_progress_bar()
     return LongformerForCausalLM.from_pretrained(source, dtype=torch.float32, **changes)
