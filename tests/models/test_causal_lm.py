@@ -94,6 +94,34 @@ def test_long_prompts_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> Non
             torch.testing.assert_close(last, whole[:, -kept:], atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["relative", "rotary"])
+def test_a_quarter_of_a_million_bytes(kind: str) -> None:
+    model, ids = tiny(position_kind=kind), tokens(1, 262_144)
+    cache = LongformerCache(model.config)
+    last = logits(model, ids, past_key_values=cache, logits_to_keep=1)
+    assert cache.get_seq_length() == 262_144
+    assert sum(len(layer.window) for layer in cache.layers) == model.config.receptive_field
+    # What is farther away than windows reach has no part in it, wherever the text began.
+    field = ids[:, -(model.config.receptive_field + 1) :]
+    torch.testing.assert_close(last, logits(model, field, logits_to_keep=1), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["relative", "rotary"])
+def test_half_precision(kind: str) -> None:
+    model, ids = tiny(position_kind=kind), tokens(2, 60)
+    exact = logits(model, ids)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = model(ids, labels=ids).loss
+        loss.backward()
+        near = logits(model, ids)
+    half = model.bfloat16()
+    cache = LongformerCache(half.config)
+    steps = torch.cat([logits(half, one, past_key_values=cache) for one in ids.split(1, 1)], 1)
+    scale = exact.abs().max()
+    for other in (near, logits(half, ids), steps):
+        assert float((other.float() - exact).abs().max() / scale) < 0.05
+
+
 def test_future_changes_nothing(model: LongformerForCausalLM) -> None:
     ids = tokens(1, 60)
     other = ids.clone()

@@ -14,7 +14,7 @@ from longspan.tasks.causal_lm import CausalLM, CausalLMSettings
 from longspan.tasks.models import ModelSettings
 from tests.tasks.tiny import learn, predictions, tiny_causal_lm, tiny_longformer, tiny_tokenizer
 
-TEXT = "Größe und Länge: the sea, the sea, the long grey sea. " * 8
+TEXT = "Größe und Länge, 3 €, \U0001f600: the sea, the sea, the long grey sea. " * 8
 
 
 def document(length: int = 300) -> ByteDocument:
@@ -40,8 +40,9 @@ def sums(task: CausalLM, model: LongformerForCausalLM, length: int = 300) -> dic
 
 def said(task: CausalLM, *, training: bool, length: int = 300) -> list[int]:
     """Every label of a document's features, in order."""
-    features = list(task.features(document(length), training=training))
-    rows = [task.collate([one], [0])["labels"][0] for one in features]
+    batches = [task.collate([one], [0]) for one in task.features(document(length), training=training)]
+    rows = [batch["labels"][0] for batch in batches]
+    assert [int((row != -100).sum()) for row in rows] == [int(batch["counts"][0, 0]) for batch in batches]
     return [int(label) for row in rows for label in row if label != -100]
 
 
@@ -71,6 +72,8 @@ def test_every_byte_but_the_first_is_learned_once() -> None:
 def test_features_are_bytes() -> None:
     feature = next(task().features(document(), training=True))
     assert feature["input_ids"].dtype == feature["after"].dtype == np.uint8
+    batch = task().collate([feature], [0])
+    assert (batch["input_ids"].dtype, batch["labels"].dtype) == (torch.uint8, torch.int16)
 
 
 @pytest.mark.parametrize("kind", ["relative", "rotary"])
@@ -144,7 +147,7 @@ def test_any_tokenizer_will_do(tmp_path: Path) -> None:
     first = str(tokenizer.decode(ids[:1]))
     assert found["characters"] == len(TEXT.strip()) - len(first)
     assert found["bytes"] == len(TEXT.strip().encode()) - len(first.encode())
-    assert len(list(one.features(text, training=True))) == -(-len(ids) // 16)
+    assert len(list(one.features(text, training=True))) == len(ids) // 16 + (len(ids) % 16 >= 8)
     with pytest.raises(ValueError, match="it must be UTF-8"):
         list(one.features(ByteDocument(id="b", content=b"\xff"), training=True))
 

@@ -121,7 +121,9 @@ class CausalLM(Task[ByteDocument, TextScores]):
         ends = np.maximum.accumulate(tokens.ends)
         # What the tokenizer left out at the end belongs to the last token.
         ends[-1:] = len(text)
-        bytes_before = np.cumsum([0, *(len(character.encode()) for character in text)], dtype=np.int64)
+        points = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
+        sizes = 1 + (points >= 0x80).astype(np.int64) + (points >= 0x800) + (points >= 0x10000)
+        bytes_before = np.concatenate([[0], np.cumsum(sizes)])
         return {
             "input_ids": tokens.ids,
             "characters": np.diff(ends, prepend=0).astype(np.int32),
@@ -129,27 +131,32 @@ class CausalLM(Task[ByteDocument, TextScores]):
         }
 
     def collate(self, features: Sequence[Feature], seeds: Sequence[int]) -> Batch:
-        """With "labels", "bytes" and "characters", [batch, length]: the next token, `NO_LABEL` where it is
-        not scored, and what it spells."""
-        rows: dict[str, list[np.ndarray]] = {"labels": [], "bytes": [], "characters": []}
+        """ "input_ids" and "labels", [batch, length]: the next token, `NO_LABEL` where it is not scored; and
+        "counts", [batch, 3]: the labels of each row, and the bytes and characters that they spell.
+
+        A row may be a whole document, so that both have the smallest dtype that holds them.
+        """
+        kind = np.int16 if self.reads_bytes else np.int32
+        rows: list[np.ndarray] = []
+        counts: list[tuple[int, int, int]] = []
         for feature in features:
-            following = np.concatenate([feature["input_ids"][1:], feature["after"]]).astype(np.int64)
-            labels = np.full(len(feature["input_ids"]), NO_LABEL, dtype=np.int64)
-            first = int(feature["unscored"][0])
+            ids, first = feature["input_ids"], int(feature["unscored"][0])
+            following = np.concatenate([ids[1:], feature["after"]])
+            labels = np.full(len(ids), NO_LABEL, dtype=kind)
             labels[first : len(following)] = following[first:]
-            rows["labels"].append(labels)
+            rows.append(labels)
+            scored = following[first:]
             if self.reads_bytes:
-                rows["bytes"].append((labels != NO_LABEL).astype(np.int64))
                 # Every character of UTF-8 has one byte that does not begin with the bits 10.
-                rows["characters"].append(((labels != NO_LABEL) & (labels & 0xC0 != 0x80)).astype(np.int64))
+                spelled = len(scored), int(np.count_nonzero(scored & 0xC0 != 0x80))
             else:
-                for name in ("bytes", "characters"):
-                    spelled = np.zeros(len(labels), dtype=np.int64)
-                    spelled[: len(following)] = feature[name][1 : len(following) + 1]
-                    rows[name].append(np.where(labels != NO_LABEL, spelled, 0))
-        fill = {"labels": NO_LABEL, "bytes": 0, "characters": 0}
-        return super().collate(features, seeds) | {
-            name: padded(row, fill[name]) for name, row in rows.items()
+                inside = slice(first + 1, len(following) + 1)
+                spelled = int(feature["bytes"][inside].sum()), int(feature["characters"][inside].sum())
+            counts.append((len(scored), *spelled))
+        return {
+            "input_ids": padded([feature["input_ids"] for feature in features], 0),
+            "labels": padded(rows, NO_LABEL),
+            "counts": torch.tensor(counts),
         }
 
     def build(self, model: ModelSettings) -> LongformerForCausalLM:
@@ -181,9 +188,9 @@ class CausalLM(Task[ByteDocument, TextScores]):
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """Cross entropy of the next tokens."""
         # No mask: what is padded comes last, where nobody sees it.
-        hidden = cast(LongformerForCausalLM, model).model(batch["input_ids"], use_cache=False)
-        losses = _losses(model, hidden.last_hidden_state, batch["labels"])
-        return Loss(losses.sum(), (batch["labels"] != NO_LABEL).sum())
+        hidden = cast(LongformerForCausalLM, model).model(batch["input_ids"].long(), use_cache=False)
+        losses = _losses(model, hidden.last_hidden_state, batch["labels"].long())
+        return Loss(losses.sum(), batch["counts"][:, 0].sum())
 
     def outputs(self, model: nn.Module, batch: Batch) -> list[TextScores]:
         """Reads the batch in pieces, each with what its windows see of those before it."""
@@ -194,13 +201,11 @@ class CausalLM(Task[ByteDocument, TextScores]):
         for ids, labels in zip(*pieces, strict=True):
             if not ids.shape[1]:  # documents of one token, which have nothing to say
                 continue
-            hidden = decoder.model(ids, past_key_values=cache).last_hidden_state
+            hidden = decoder.model(ids.long(), past_key_values=cache).last_hidden_state
             if (labels != NO_LABEL).any():
-                sums += _losses(model, hidden, labels).double().sum(1)
-        counts = torch.stack(
-            [(batch["labels"] != NO_LABEL).sum(1), batch["bytes"].sum(1), batch["characters"].sum(1)], 1
-        )
-        return [TextScores(loss, *row) for loss, row in zip(sums.tolist(), counts.tolist(), strict=True)]
+                sums += _losses(model, hidden, labels.long()).double().sum(1)
+        counts = batch["counts"].tolist()
+        return [TextScores(loss, *row) for loss, row in zip(sums.tolist(), counts, strict=True)]
 
     def prediction(self, example: ByteDocument, outputs: Sequence[TextScores]) -> dict[str, Any]:
         """The sums over the document."""
@@ -239,7 +244,8 @@ def _window(tokens: Feature, begin: int, end: int, *, unscored: int) -> Feature:
     spelled = {name: x[begin : end + 1] for name, x in tokens.items() if name != "input_ids"}
     return {
         "input_ids": ids[begin:end],
-        "after": ids[end : end + 1],
+        # A document of one token is empty: that token is given.
+        "after": ids[end : end + 1] if end > begin else ids[:0],
         "unscored": np.array([unscored], dtype=np.int32),
         **spelled,
     }
