@@ -158,10 +158,15 @@ def test_enwik8() -> None:
     assert len(read_enwik8(path, "dev")) == len(read_enwik8(path, "test")) == 5_000_000
 
 
+@pytest.mark.slow
 def test_text8(tmp_path: Path) -> None:
     # enwik9, which text8 is made of, begins with enwik8.
     assert write_text8(real("enwik8/enwik8.xz"), tmp_path / "text8", size=200) == 200
-    assert (tmp_path / "text8").read_bytes() == (
-        b" anarchism originated as a term of abuse first used against early working class radicals including "
-        b"the diggers of the english revolution and the sans culottes of the french revolution whilst the term "
-    )[:200]
+    assert (
+        (tmp_path / "text8")
+        .read_bytes()
+        .startswith(
+            b" anarchism originated as a term of abuse first used against early working class radicals including "
+            b"the diggers of the english revolution and the sans culottes of the french revolution"
+        )
+    )

@@ -190,6 +190,7 @@ def test_stages_are_a_function_of_the_step(recipe: Path, tmp_path: Path) -> None
         ({"optimizer": {"lr": 0}}, "optimizer.lr is 0.0; with phases"),
         ({"phases": [PHASES[0] | {"steps": 0}]}, r"phases\[0\].steps is 0"),
         ({"phases": [PHASES[0] | {"window": [3]}]}, r"did you mean phases\[0\].windows"),
+        ({"phases": [*PHASES[:2], {**PHASES[2], "windows": []}]}, r"phases\[2\].windows is missing"),
         ({"phases": [{"steps": 3}]}, r"phases\[0\].max_length is missing"),
     ],
 )

@@ -123,7 +123,7 @@ class Phase:
     """In place of ``optimizer.lr``. The schedule runs anew in every phase."""
     windows: tuple[int, ...] = ()
     """Tokens that each layer sees, lowest first; two are those of the lowest and of the highest layer, with
-    even steps between. None leaves them as they are."""
+    even steps between. Given in every phase or in none, which leaves the model's own."""
 
     def __post_init__(self) -> None:
         _at_least(1, steps=self.steps, examples=self.examples)
@@ -153,6 +153,11 @@ class Recipe:
             raise ValueError(
                 f"run.{given[0]} is {getattr(self.run, given[0])}, but phases have steps of their own; "
                 f"leave run.{given[0]} out"
+            )
+        if len({bool(phase.windows) for phase in self.phases}) > 1:
+            without = [at for at, phase in enumerate(self.phases) if not phase.windows]
+            raise ValueError(
+                f"phases[{without[0]}].windows is missing; give windows in every phase, or in none"
             )
         if self.phases and not self.optimizer.lr > 0:
             raise ValueError(f"optimizer.lr is {self.optimizer.lr}; with phases it must be above 0")

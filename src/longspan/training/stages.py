@@ -22,7 +22,7 @@ class Stage:
     recipe: Recipe
     """With what the phase changes."""
     windows: tuple[int, ...] = ()
-    """Of the model's layers; none leaves them as they are."""
+    """Of the model's layers; none in any stage leaves the model's own."""
 
     @property
     def end(self) -> float:
