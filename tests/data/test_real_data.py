@@ -162,11 +162,5 @@ def test_enwik8() -> None:
 def test_text8(tmp_path: Path) -> None:
     # enwik9, which text8 is made of, begins with enwik8.
     assert write_text8(real("enwik8/enwik8.xz"), tmp_path / "text8", size=200) == 200
-    assert (
-        (tmp_path / "text8")
-        .read_bytes()
-        .startswith(
-            b" anarchism originated as a term of abuse first used against early working class radicals including "
-            b"the diggers of the english revolution and the sans culottes of the french revolution"
-        )
-    )
+    published = b" anarchism originated as a term of abuse first used against early working class radicals "
+    assert (tmp_path / "text8").read_bytes().startswith(published)
