@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from longspan.conversion.speed_up import restore as restore
     from longspan.conversion.speed_up import speed_up as speed_up
     from longspan.models.auto import register_auto_classes as register_auto_classes
+    from longspan.models.causal_lm import LongformerForCausalLM as LongformerForCausalLM
+    from longspan.models.causal_lm_config import LongformerCausalLMConfig as LongformerCausalLMConfig
     from longspan.models.longformer import LongformerModel as LongformerModel
     from longspan.models.longformer_config import LongformerConfig as LongformerConfig
     from longspan.models.longformer_heads import LongformerForMaskedLM as LongformerForMaskedLM
@@ -34,7 +36,9 @@ __version__ = "0.1.0"
 # Every public name, and the module that it comes from. The models come through `auto`, which also
 # makes them known to transformers.
 _HOME = {
+    "LongformerCausalLMConfig": "longspan.models.auto",
     "LongformerConfig": "longspan.models.auto",
+    "LongformerForCausalLM": "longspan.models.auto",
     "LongformerForMaskedLM": "longspan.models.auto",
     "LongformerForMultipleChoice": "longspan.models.auto",
     "LongformerForQuestionAnswering": "longspan.models.auto",
@@ -51,7 +55,9 @@ _HOME = {
 }
 
 __all__ = [
+    "LongformerCausalLMConfig",
     "LongformerConfig",
+    "LongformerForCausalLM",
     "LongformerForMaskedLM",
     "LongformerForMultipleChoice",
     "LongformerForQuestionAnswering",

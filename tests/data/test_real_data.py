@@ -19,6 +19,7 @@ from longspan.data.extractive_qa import read_squad
 from longspan.data.hotpotqa import read_hotpotqa, split_hotpotqa
 from longspan.data.quac import read_quac
 from longspan.data.statistics import measure, words
+from longspan.data.text8 import write_text8
 from longspan.data.texts import read_enwik8, read_texts, read_wikitext
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
@@ -155,3 +156,11 @@ def test_enwik8() -> None:
     path = real("enwik8/enwik8.xz")
     assert read_enwik8(path, "train").startswith(b"<mediawiki")
     assert len(read_enwik8(path, "dev")) == len(read_enwik8(path, "test")) == 5_000_000
+
+
+@pytest.mark.slow
+def test_text8(tmp_path: Path) -> None:
+    # enwik9, which text8 is made of, begins with enwik8.
+    assert write_text8(real("enwik8/enwik8.xz"), tmp_path / "text8", size=200) == 200
+    published = b" anarchism originated as a term of abuse first used against early working class radicals "
+    assert (tmp_path / "text8").read_bytes().startswith(published)

@@ -14,6 +14,8 @@ from tokenizers.processors import RobertaProcessing
 from torch import nn
 from transformers import PreTrainedTokenizerFast, RobertaConfig, RobertaForMaskedLM
 
+from longspan.models.causal_lm import LongformerForCausalLM
+from longspan.models.causal_lm_config import LongformerCausalLMConfig
 from longspan.models.longformer_config import LongformerConfig
 from longspan.models.longformer_heads import LongformerForMaskedLM
 from longspan.tasks.task import Task
@@ -116,6 +118,22 @@ def tiny_longformer(folder: Path, *, seed: int = 0, **changes: Any) -> Path:
         model = LongformerForMaskedLM(LongformerConfig(**(sizes | changes)))
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    return folder
+
+
+def tiny_causal_lm(folder: Path, *, seed: int = 0, **changes: Any) -> Path:
+    """Saves our causal model of bytes, which has no tokenizer; gives the folder.
+
+    Args:
+        folder: made if it is not there.
+        seed: of the weights.
+        changes: of fields of the configuration.
+    """
+    sizes = {name: _SIZES[name] for name in ("hidden_size", "num_hidden_layers", "num_attention_heads")}
+    sizes |= {"intermediate_size": 48, "attention_window": [4, 6], "attention_dilation": [1, [2, 2, 1, 1]]}
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        LongformerForCausalLM(LongformerCausalLMConfig(**(sizes | changes))).save_pretrained(folder)
     return folder
 
 

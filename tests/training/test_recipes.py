@@ -1,5 +1,6 @@
 """The recipes and the samples that are published, and every task from its sample to predictions."""
 
+import itertools
 import json
 import os
 import subprocess
@@ -16,7 +17,9 @@ from longspan.training.inference import Predictor, read_examples
 from longspan.training.loop import train
 from longspan.training.metrics_log import read_metrics
 from longspan.training.recipe import read_recipe
-from tests.tasks.tiny import tiny_longformer
+from longspan.training.schedules import warmup_steps
+from longspan.training.stages import stages_of
+from tests.tasks.tiny import tiny_causal_lm, tiny_longformer
 from tests.training.runs import write_recipe
 
 ROOT = Path(__file__).parents[2]
@@ -30,6 +33,7 @@ TARGETS = {
     "coreference": ("clusters",),
     "tagging": ("tags",),
     "masked-lm": (),
+    "causal-lm": (),
 }
 """What a sample has that somebody who asks for predictions does not know."""
 SAID = {
@@ -40,6 +44,7 @@ SAID = {
     "coreference": {"clusters", "mentions"},
     "tagging": {"words", "tags"},
     "masked-lm": {"masks", "loss", "tokens", "right", "characters"},
+    "causal-lm": {"loss", "tokens", "bytes", "characters"},
 }
 """The fields of a prediction beside its id, as docs/tasks.md has them."""
 
@@ -49,11 +54,33 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_longformer(tmp_path_factory.mktemp("model"))
 
 
+@pytest.fixture(scope="module")
+def causal_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_causal_lm(tmp_path_factory.mktemp("causal"))
+
+
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_recipes_are_right(path: Path) -> None:
     recipe = read_recipe(path)
     assert recipe.settings.max_length <= (recipe.model.max_length or 4096)
-    assert (recipe.batch.micro_tokens or recipe.batch.tokens) <= recipe.batch.tokens
+    for stage in stages_of(recipe):
+        batch = stage.recipe.batch
+        assert (batch.micro_tokens or batch.tokens) <= batch.tokens
+
+
+@pytest.mark.parametrize(("size", "steps"), [("small", 570_000), ("large", 395_000)])
+def test_phases_are_the_papers(size: str, steps: int) -> None:
+    recipe = read_recipe(ROOT / f"recipes/paper/char-lm-{size}.yaml")
+    phases = recipe.phases
+    assert sum(phase.steps for phase in phases) == steps
+    assert (phases[0].max_length, phases[-1].max_length) == (2048, 23040)
+    assert [phase.examples for phase in phases] == [32, 32, 16, 16, 16]
+    for before, after in itertools.pairwise(phases):
+        assert after.lr == before.lr / 2
+        assert after.windows == tuple(2 * window for window in before.windows)
+    assert (phases[0].windows, phases[-1].windows) == ((32, 512), (512, 8192))
+    warmups = [warmup_steps(recipe.schedule, phase.steps) for phase in phases]
+    assert warmups == [min(10_000, phase.steps // 10) for phase in phases]
 
 
 def test_there_is_a_sample_and_a_recipe_for_every_task() -> None:
@@ -87,8 +114,11 @@ def _without_targets(sample: Path, out: Path, targets: tuple[str, ...]) -> Path:
 
 
 @pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
-def test_every_task_from_its_sample_to_predictions(path: Path, model: Path, tmp_path: Path) -> None:
-    recipe = read_recipe(path, _arguments(model, tmp_path / "cache"))
+def test_every_task_from_its_sample_to_predictions(
+    path: Path, model: Path, causal_model: Path, tmp_path: Path
+) -> None:
+    source = causal_model if path.stem == "bytes" else model
+    recipe = read_recipe(path, _arguments(source, tmp_path / "cache"))
     scores = train(recipe, tmp_path / "run")
     task = TASKS[recipe.task]
     assert task.best_score in scores

@@ -88,6 +88,11 @@ def test_a_share_of_the_steps_is_rounded_up() -> None:
         assert factor(Schedule(warmup=0.1), step, 95) == factor(Schedule(warmup=10), step, 95)
 
 
+def test_a_share_has_a_bound() -> None:
+    schedule = Schedule(warmup=0.1, most_warmup=7)
+    assert [warmup_steps(schedule, total) for total in (50, 70, 95, 10_000)] == [5, 7, 7, 7]
+
+
 def test_stages_by_hand() -> None:
     schedule = Schedule(kind="staged", stages=((3, 1.0), (2, 0.5), (1, 0.25)), warmup=2)
     assert [factor(schedule, step, 8) for step in range(9)] == [0.5, 1, 1, 0.5, 0.5, 0.25, 0.25, 0.25, 0.25]
@@ -98,6 +103,8 @@ def test_stages_by_hand() -> None:
     [
         ({"kind": "steep"}, "schedule.kind is 'steep'; it must be one of linear, cosine"),
         ({"warmup": -1}, "schedule.warmup is -1"),
+        ({"warmup": 0.1, "most_warmup": -1}, "schedule.most_warmup is -1"),
+        ({"warmup": 3, "most_warmup": 5}, "with a warmup that is a share"),
         ({"warmup": 1.0}, "schedule.warmup is 1.0; it must be an integer"),
         ({"warmup": 500.0}, "schedule.warmup is 500.0"),
         ({"warmup": math.nan}, "schedule.warmup is nan"),

@@ -61,6 +61,29 @@ def stats(
         console.print(f"Left out: {number} {reason}", markup=False)
 
 
+@app.command
+def text8(source: Path, out: Path, *, size: int = 100_000_000) -> None:
+    """Make text8 of Wikipedia's XML, by the published rules.
+
+    Args:
+        source: a dump such as enwik8 or enwik9, plain, .gz or .xz.
+        out: the file to write.
+        size: the most bytes of it.
+    """
+    from rich.console import Console
+
+    from longspan.data.text8 import write_text8
+
+    with user_mistakes(), Console(stderr=True).status(f"cleaning {source}"):
+        if size < 1:
+            raise ValueError(f"--size is {size}; it must be at least 1")
+        try:
+            written = write_text8(source, out, size=size)
+        except OSError as error:
+            raise ValueError(f"{error.filename}: {error.strerror}") from error
+    print(f"{written:,} bytes in {out}")
+
+
 def _table(lengths: "Lengths", unit: str) -> "Table":
     from rich.box import SIMPLE_HEAD
     from rich.table import Table

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from cyclopts import App, CycloptsError
 
-from longspan.cli import bench, data, doctor, lengthen, plot, train
+from longspan.cli import bench, data, doctor, generate, lengthen, plot, train
 from longspan.cli.errors import UsageError
 
 app = App(
@@ -23,6 +23,7 @@ app.command(lengthen.lengthen)
 app.command(train.train)
 app.command(train.evaluate)
 app.command(train.predict)
+app.command(generate.generate)
 app.command(data.app)
 app.command(bench.app)
 app.command(plot.app)

@@ -12,6 +12,7 @@ import transformers
 from transformers import AutoModel, AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from longspan.conversion.into_longformer import CLASSES
+from longspan.models.auto import register_auto_classes
 
 _VOCABULARIES = (
     "tokenizer.json",
@@ -63,6 +64,7 @@ def load_tokenizer(path: str | os.PathLike[str]) -> PreTrainedTokenizerBase | No
     # Without a vocabulary transformers would make an empty tokenizer.
     if folder.is_dir() and not any((folder / name).exists() for name in _VOCABULARIES):
         return None
+    register_auto_classes()  # transformers asks for the type of the model first, and warns of unknown ones
     try:
         return AutoTokenizer.from_pretrained(os.fspath(path))
     except OSError:

@@ -17,6 +17,14 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ByteDocument:
+    """A text as bytes, of any encoding or none."""
+
+    id: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledDocument:
     """A text and its class."""
 
@@ -140,6 +148,7 @@ class TaggedSentence:
 
 Example: TypeAlias = (
     Document
+    | ByteDocument
     | LabelledDocument
     | Question
     | CandidateQuestion

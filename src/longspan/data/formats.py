@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from longspan.data import (
+    byte_texts,
     candidates,
     classification,
     coreference,
@@ -29,6 +30,9 @@ FormatName: TypeAlias = Literal[
     "multihop",
     "coreference",
     "tagging",
+    "bytes",
+    "enwik8",
+    "text8",
     "imdb",
     "hyperpartisan",
     "peerread",
@@ -45,6 +49,9 @@ FormatName: TypeAlias = Literal[
 
 _READERS: Mapping[FormatName, Callable[[Path], Iterator[Example]]] = {
     "text": texts.read_texts,
+    "bytes": byte_texts.read_bytes,
+    "enwik8": byte_texts.read_enwik8_bytes,
+    "text8": byte_texts.read_text8,
     "qa": extractive_qa.read_questions,
     "candidates": candidates.read_candidates,
     "multihop": hotpotqa.read_multihop,

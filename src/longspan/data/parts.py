@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from longspan.data import classification, coreference, extractive_qa, formats, hotpotqa
+from longspan.data import byte_texts, classification, coreference, extractive_qa, formats, hotpotqa
 from longspan.data.examples import Example
 from longspan.data.formats import FormatName
 from longspan.data.splits import FRACTIONS, Splits, places
@@ -64,6 +64,12 @@ def read_part(
             return classification.read_peerread(path, split=split)
         case "ontogum":
             return coreference.read_ontogum(path, split=split)
+        case "enwik8":
+            return byte_texts.read_enwik8_bytes(path, split)
+        case "text8":
+            return byte_texts.read_text8(path, split)
+        case "bytes" if byte_texts.is_one_text(path):
+            return byte_texts.read_bytes_part(path, split)
         case _:
             return _seeded_part(path, format, Splits._fields.index(part), seed, targets)
 

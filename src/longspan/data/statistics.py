@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from longspan.data.examples import (
+    ByteDocument,
     CandidateQuestion,
     CoreferenceDocument,
     Document,
@@ -79,6 +80,8 @@ def texts_of(example: Example) -> Iterator[str]:
     match example:
         case Document() | LabelledDocument():
             yield example.text
+        case ByteDocument():
+            yield example.content.decode("utf-8", errors="replace")
         case Question():
             yield example.question
             yield from (document.text for document in example.documents)

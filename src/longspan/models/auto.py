@@ -2,6 +2,7 @@
 
 from transformers import (
     AutoModel,
+    AutoModelForCausalLM,
     AutoModelForMaskedLM,
     AutoModelForMultipleChoice,
     AutoModelForQuestionAnswering,
@@ -10,6 +11,8 @@ from transformers import (
 )
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
+from longspan.models.causal_lm import LongformerCausalModel, LongformerForCausalLM
+from longspan.models.causal_lm_config import LongformerCausalLMConfig
 from longspan.models.longformer import LongformerModel
 from longspan.models.longformer_config import STOCK_MODEL_TYPE, LongformerConfig
 from longspan.models.longformer_heads import (
@@ -43,6 +46,9 @@ def register_auto_classes(*, replace_stock: bool = False) -> None:
         LongformerConfig, LongformerForTokenClassification, exist_ok=True
     )
     AutoModelForMultipleChoice.register(LongformerConfig, LongformerForMultipleChoice, exist_ok=True)
+    CONFIG_MAPPING.register(LongformerCausalLMConfig.model_type, LongformerCausalLMConfig, exist_ok=True)
+    AutoModel.register(LongformerCausalLMConfig, LongformerCausalModel, exist_ok=True)
+    AutoModelForCausalLM.register(LongformerCausalLMConfig, LongformerForCausalLM, exist_ok=True)
 
 
 register_auto_classes()

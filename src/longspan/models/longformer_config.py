@@ -12,6 +12,7 @@ from transformers import LongformerConfig as StockLongformerConfig
 
 from longspan.attention.attend import Implementation
 from longspan.attention.pattern import Pattern
+from longspan.models.per_layer import dilations_of_layer, of_layer
 
 STOCK_MODEL_TYPE = StockLongformerConfig.model_type
 _POSITIONS = ("learned", "sinusoidal", "none")
@@ -58,20 +59,15 @@ class LongformerConfig(StockLongformerConfig):
         Raises:
             ValueError: the fields do not describe one.
         """
-        window = _of_layer("attention_window", self.attention_window, layer, self.num_hidden_layers)
+        window = of_layer("attention_window", self.attention_window, layer, self.num_hidden_layers)
         least = 1 if self.causal else 2
         if not isinstance(window, int) or window < least:
             raise ValueError(
                 f"attention_window is {window!r} in layer {layer}; it must be an integer >= {least}"
             )
-        dilations = _of_layer("attention_dilation", self.attention_dilation, layer, self.num_hidden_layers)
-        if not isinstance(dilations, list):
-            dilations = [dilations] * self.num_attention_heads
-        if len(dilations) != self.num_attention_heads:
-            raise ValueError(
-                f"attention_dilation has {len(dilations)} items in layer {layer}; "
-                f"it must have one for each of {self.num_attention_heads} heads"
-            )
+        dilations = dilations_of_layer(
+            self.attention_dilation, layer, self.num_hidden_layers, self.num_attention_heads
+        )
         side = window // 2
         return tuple(
             Pattern(left=side, right=0 if self.causal else side, dilation=dilation) for dilation in dilations
@@ -119,16 +115,6 @@ class LongformerConfig(StockLongformerConfig):
         fields = config.to_dict()
         fields.pop("model_type")
         return cls(**fields)
-
-
-def _of_layer(name: str, value: object, layer: int, layers: int) -> Any:
-    if not isinstance(value, list):
-        return value
-    if len(value) != layers:
-        raise ValueError(
-            f"{name} has {len(value)} items; it must be one value or have one for each of {layers} layers"
-        )
-    return value[layer]
 
 
 def _from_original(fields: dict[str, Any]) -> dict[str, Any]:

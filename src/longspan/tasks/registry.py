@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from longspan.tasks.candidates import CandidateScoring
+from longspan.tasks.causal_lm import CausalLM
 from longspan.tasks.classification import Classification
 from longspan.tasks.coreference import Coreference
 from longspan.tasks.extractive_qa import ExtractiveQA
@@ -16,6 +17,7 @@ TASKS: Mapping[str, type[Task[Any, Any]]] = {
     task.name: task
     for task in (
         MaskedLM,
+        CausalLM,
         Classification,
         ExtractiveQA,
         CandidateScoring,

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from longspan.conversion.loading import load_tokenizer
 from longspan.data.formats import FormatName
 from longspan.tasks.models import EncoderWithHead, ModelSettings, save_pretrained
 
@@ -85,6 +86,11 @@ class Task(ABC, Generic[ExampleT, OutputT]):
         """``settings`` completed by a look at the training examples (a list of labels, say)."""
         return settings
 
+    @classmethod
+    def load_tokenizer(cls, source: str) -> PreTrainedTokenizerBase | None:
+        """The tokenizer of the model that a recipe names; None where it has none."""
+        return load_tokenizer(source)
+
     @abstractmethod
     def features(self, example: ExampleT, *, training: bool) -> Iterator[Feature]:
         """The inputs that an example becomes: one, or several windows; none if it cannot be learned from.
@@ -131,6 +137,14 @@ class Task(ABC, Generic[ExampleT, OutputT]):
         if isinstance(model, EncoderWithHead):
             model.restore(folder)
         return model
+
+    def widen(self, model: nn.Module, windows: Sequence[int]) -> None:
+        """Gives the layers of the model other windows, lowest first, as a phase of a recipe wants it.
+
+        Raises:
+            ValueError: the task's models have none to change, or not so many.
+        """
+        raise ValueError(f"phases.windows is {tuple(windows)}; the task {self.name} has no windows to change")
 
     @abstractmethod
     def loss(self, model: nn.Module, batch: Batch) -> Loss:

@@ -26,7 +26,6 @@ from torch.distributed.checkpoint.state_dict import (
 )
 from torch.nn.parallel import DistributedDataParallel
 
-from longspan.conversion.loading import load_tokenizer
 from longspan.tasks.models import head_parameters
 from longspan.tasks.registry import TASKS
 from longspan.tasks.task import Loss, Task
@@ -42,6 +41,7 @@ from longspan.training.recipe import Recipe
 from longspan.training.report import Report
 from longspan.training.run_folder import RunFolder, write_whole
 from longspan.training.schedules import factor, warmup_steps
+from longspan.training.stages import Stage, stage_at, stages_of
 from longspan.training.task_module import TaskModule
 from longspan.training.tokenising import DataError, Source, Tokenising
 
@@ -108,7 +108,7 @@ class Run:
         self.recipe = recipe
         resolved = task_class.resolved(recipe.settings, self._training_examples())
         self.recipe = replace(recipe, settings=resolved)
-        tokenizer = load_tokenizer(recipe.model.source)
+        tokenizer = task_class.load_tokenizer(recipe.model.source)
         if tokenizer is None:
             raise ValueError(f"model.source is {recipe.model.source!r}, which has no tokenizer")
         self.task: Task[Any, Any] = task_class(self.recipe.settings, tokenizer)
@@ -117,24 +117,26 @@ class Run:
             self.task.tokenizer.save_pretrained(folder.tokenizer)
         processes.wait()
         cache = Path(recipe.data.cache) if recipe.data.cache else folder.path / "features"
-        self.data: dict[str, Tokenising] = {}
-        for part in ("train", "dev", "test"):
-            if getattr(recipe.data, part):
-                # One process sees to it; the others find the stores when it says that they are there.
-                self.data[part] = Tokenising(
-                    self._source(part),
-                    self.task,
-                    cache,
-                    works=processes.is_main,
-                    processes=recipe.data.workers,
-                    after=next(reversed(self.data.values()), None),
-                )
-                stack.callback(self.data[part].close)
+        self.stages = stages_of(self.recipe)
+        scored = [part for part in ("dev", "test") if getattr(recipe.data, part)]
+        sources = [self._source("train", stage) for stage in self.stages] + [*map(self._source, scored)]
+        self.data: dict[Source, Tokenising] = {}
+        for source in dict.fromkeys(sources):
+            # One process sees to it; the others find the stores when it says that they are there.
+            self.data[source] = Tokenising(
+                source,
+                self.task,
+                cache,
+                works=processes.is_main,
+                processes=recipe.data.workers,
+                after=next(reversed(self.data.values()), None),
+            )
+            stack.callback(self.data[source].close)
         self._build()
-        self.features = self._store("train")
-        self.lengths = self.features.lengths
+        self._enter(self.stages[0])
         self.total_steps = self._count_steps()
-        warmup_steps(recipe.schedule, self.total_steps)  # raises now rather than at the first step
+        for stage in self.stages:  # raises now rather than at the first step
+            warmup_steps(recipe.schedule, self._steps_of(stage))
         self.step, self.epoch, self.step_in_epoch, self.steps_of_epoch = 0, 0, 0, 0
         self.seconds, self.best = 0.0, math.nan
         self.checkpoints = Checkpoints(
@@ -143,6 +145,7 @@ class Run:
         self._examples: dict[str, list[Any]] = {}
         if resume:
             self._resume(resume)
+        self._keep_up()
         self.log = MetricsLog(folder.path, resume_step=self.step) if processes.is_main else None
         if self.log:
             stack.callback(self.log.close)
@@ -185,7 +188,7 @@ class Run:
 
     def _train_step(self, indices: list[int]) -> dict[str, float]:
         """One step: the gradient of the mean loss over all targets of all pieces and processes."""
-        recipe, processes = self.recipe, self.processes
+        recipe, processes = self.stage.recipe, self.processes
         self.module.train()
         self.optimizer.zero_grad(set_to_none=True)
         pieces = share_of(
@@ -220,9 +223,11 @@ class Run:
         values["gradient_norm"] = float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
         if not (math.isfinite(values["loss"]) and math.isfinite(values["gradient_norm"])):
             self._stop_at_nan(indices, values)
-        scale = factor(recipe.schedule, self.step, self.total_steps)
+        scale = factor(recipe.schedule, self.step - self.stage.begin, self._steps_of(self.stage))
+        # The groups have the rates of the recipe as it is without phases.
+        of_phase = recipe.optimizer.lr / self.recipe.optimizer.lr if self.recipe.phases else 1.0
         for group in self.optimizer.param_groups:
-            group["lr"] = group["base_lr"] * scale
+            group["lr"] = group["base_lr"] * of_phase * scale
         self.optimizer.step()
         return values | {"lr": recipe.optimizer.lr * scale}
 
@@ -234,7 +239,7 @@ class Run:
 
     def _evaluate(self) -> dict[str, float]:
         """Scores the dev data; the best model so far is written."""
-        if "dev" not in self.data:
+        if not self.recipe.data.dev:
             return {}
         scores = self._score("dev")
         self.report.scores(self.step, scores)
@@ -254,7 +259,7 @@ class Run:
             self.task,
             self.module,
             examples,
-            self._store(part),
+            self._store(self._source(part)),
             processes=self.processes,
             tokens=self.recipe.batch.micro_tokens or self.recipe.batch.tokens,
             precision=self._precision,
@@ -266,8 +271,9 @@ class Run:
 
     def _finish(self, scores: dict[str, float]) -> dict[str, float]:
         self._save_model(self.folder.last, scores)
-        if "test" in self.data:
+        if self.recipe.data.test:
             if self.folder.best.exists():
+                self._widen(stage_at(self.stages, max(self.folder.step_of(self.folder.best) - 1, 0)))
                 whole = self.task.load(self.folder.best).state_dict()
                 options = StateDictOptions(full_state_dict=True)  # fsdp's processes take their parts of it
                 set_model_state_dict(self.model, whole, options=options)
@@ -282,24 +288,50 @@ class Run:
     def _steps(self) -> Iterator[list[int]]:
         """What is left of the run, from where it stands."""
         while self.step < self.total_steps:
+            self._keep_up()
             plan = self._plan(self.epoch)
             self.steps_of_epoch = len(plan)
-            while self.step_in_epoch < len(plan) and self.step < self.total_steps:
+            end = min(self.stage.end, self.total_steps)
+            while self.step_in_epoch < len(plan) and self.step < end:
                 at = self.step_in_epoch
                 self.step_in_epoch += 1  # a checkpoint after the step begins with the next one
                 yield plan[at]
-            self.epoch, self.step_in_epoch = self.epoch + 1, 0
+            self.epoch, self.step_in_epoch = self.epoch + 1, 0  # a stage begins with an epoch of its own
+
+    def _enter(self, stage: Stage) -> None:
+        """Goes on as a phase wants it: with its inputs, its batch, its rate and its windows."""
+        self.stage = stage
+        self.features = self._store(self._source("train", stage))
+        self.lengths = self.features.lengths
+        self._widen(stage)
+
+    def _keep_up(self) -> None:
+        """Enters the next stage when its first step has come."""
+        stage = stage_at(self.stages, self.step)
+        if stage is not self.stage:
+            self._enter(stage)
+            length = stage.recipe.settings.max_length
+            self.report.say(f"Phase {self.stages.index(stage) + 1}: inputs of {length:,} tokens")
+
+    def _widen(self, stage: Stage) -> None:
+        for model in (self.model, self._whole):
+            if stage.windows and model is not None:
+                self.task.widen(model, stage.windows)
+
+    def _steps_of(self, stage: Stage) -> int:
+        return self.total_steps if stage.steps is None else stage.steps
 
     def _plan(self, epoch: int) -> list[list[int]]:
-        batch = self.recipe.batch
+        batch = self.stage.recipe.batch
         return plan_epoch(
             self.lengths, tokens=batch.tokens, examples=batch.examples, seed=self.recipe.run.seed, epoch=epoch
         )
 
     def _count_steps(self) -> int:
         run = self.recipe.run
-        if run.steps is not None:
-            return run.steps
+        last = self.stages[-1]
+        if last.steps is not None:
+            return last.begin + last.steps
         epochs = cast(float, run.epochs)
         whole = sum(len(self._plan(epoch)) for epoch in range(int(epochs)))
         rest = epochs - int(epochs)
@@ -309,7 +341,9 @@ class Run:
         every = self.recipe.run.evaluate_every
         if is_last:
             return True
-        return self.step % every == 0 if every else self.step_in_epoch == self.steps_of_epoch
+        if every:
+            return self.step % every == 0
+        return self.step_in_epoch == self.steps_of_epoch or self.step == self.stage.end
 
     def _build(self) -> None:
         """The model on its device, wrapped for the processes, and its optimizer."""
@@ -333,6 +367,8 @@ class Run:
             TaskModule(self.task, self.model), layers, trains_everything=self.task.trains_everything
         )
         self.optimizer = make_optimizer(self.model, recipe.optimizer, heads=heads, no_decay=no_decay)
+        for stage in self.stages:  # raises now rather than when the phase begins
+            self._widen(stage)
 
     def _resume(self, resume: bool | Path) -> None:
         found = self.checkpoints.complete()
@@ -342,6 +378,8 @@ class Run:
         progress = self.checkpoints.load(path, self.model, self.optimizer)
         self.step, self.seconds = progress["step"], progress["seconds"]
         self.epoch, self.step_in_epoch = progress["epoch"], progress["step_in_epoch"]
+        if 0 < self.step == stage_at(self.stages, self.step).begin:  # the checkpoint ended a phase
+            self.epoch, self.step_in_epoch = self.epoch + 1, 0
         self.checkpoints.forget_after(path)
         # A best model of a branch that was left, or that was lost, is written anew.
         best: float | None = progress["best"]
@@ -387,11 +425,11 @@ class Run:
             "schedule.warmup, or run.precision fp32"
         )
 
-    def _source(self, part: str) -> Source:
+    def _source(self, part: str, stage: Stage | None = None) -> Source:
         data = self.recipe.data
         return Source(
             task=self.recipe.task,
-            settings=self.recipe.settings,
+            settings=(stage.recipe if stage else self.recipe).settings,
             tokenizer=str(self.folder.tokenizer),
             where=getattr(data, part),
             format=data.format,
@@ -401,11 +439,11 @@ class Run:
             training=part == "train",
         )
 
-    def _store(self, part: str) -> FeatureStore:
-        tokenising = self.data[part]
+    def _store(self, source: Source) -> FeatureStore:
+        tokenising = self.data[source]
         if self.processes.is_main:
             if tokenising.is_running:
-                self.report.say(f"Waiting for the tokeniser of {part} ...")
+                self.report.say(f"Waiting for the tokeniser of {source.where} ...")
             tokenising.store()
         self.processes.wait()
         return tokenising.store()

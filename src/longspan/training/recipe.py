@@ -116,6 +116,27 @@ class RunSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Phase:
+    """A part of staged training: so many steps on inputs of one length."""
+
+    steps: int
+    max_length: int
+    """In place of ``settings.max_length``, to learn from."""
+    examples: int
+    """Inputs of a step: ``batch.tokens`` is then that many of this length."""
+    lr: float
+    """In place of ``optimizer.lr``. The schedule runs anew in every phase."""
+    windows: tuple[int, ...] = ()
+    """Tokens that each layer sees, lowest first; two are those of the lowest and of the highest layer, with
+    even steps between. Given in every phase or in none, which leaves the model's own."""
+
+    def __post_init__(self) -> None:
+        _at_least(1, steps=self.steps, examples=self.examples)
+        _at_least(8, max_length=self.max_length)
+        _at_least(0, lr=self.lr)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
     """A run."""
 
@@ -128,9 +149,24 @@ class Recipe:
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
     schedule: Schedule = field(default_factory=Schedule)
     run: RunSettings = field(default_factory=RunSettings)
+    phases: tuple[Phase, ...] = ()
+    """Of staged training, one after the other; then they say how many steps there are."""
 
     def __post_init__(self) -> None:
-        if (self.run.steps is None) == (self.run.epochs is None):
+        given = [name for name in ("steps", "epochs") if getattr(self.run, name) is not None]
+        if self.phases and given:
+            raise ValueError(
+                f"run.{given[0]} is {getattr(self.run, given[0])}, but phases have steps of their own; "
+                f"leave run.{given[0]} out"
+            )
+        if len({bool(phase.windows) for phase in self.phases}) > 1:
+            without = [at for at, phase in enumerate(self.phases) if not phase.windows]
+            raise ValueError(
+                f"phases[{without[0]}].windows is missing; give windows in every phase, or in none"
+            )
+        if self.phases and not self.optimizer.lr > 0:
+            raise ValueError(f"optimizer.lr is {self.optimizer.lr}; with phases it must be above 0")
+        if not self.phases and (self.run.steps is None) == (self.run.epochs is None):
             raise ValueError(
                 f"run.steps is {self.run.steps} and run.epochs is {self.run.epochs}; give exactly one of them"
             )

@@ -20,6 +20,8 @@ class Schedule:
     """The way from 1 down to ``floor`` at the last step; "constant" stays at 1, "staged" obeys ``stages``."""
     warmup: int | float = 0
     """Steps in which the factor grows evenly to where it then begins; a float is a share of all steps."""
+    most_warmup: int | None = None
+    """The most steps of a warm-up that is a share."""
     power: float = 3.0
     """Of the polynomial: 1 is a straight line, 3 is what the paper's pretraining has."""
     floor: float = 0.0
@@ -68,6 +70,8 @@ def warmup_steps(schedule: Schedule, total_steps: int) -> int:
     """
     warmup = schedule.warmup
     steps = math.ceil(warmup * total_steps) if isinstance(warmup, float) else warmup
+    if isinstance(warmup, float) and schedule.most_warmup is not None:
+        steps = min(steps, schedule.most_warmup)
     if steps and steps >= total_steps:
         raise ValueError(
             f"schedule.warmup is {warmup}, which is {steps} steps; "
@@ -101,6 +105,8 @@ def _problems(schedule: Schedule) -> Iterator[str]:
     warmup = schedule.warmup
     if warmup < 0 or (isinstance(warmup, float) and not warmup < 1):
         yield f"warmup is {warmup}; it must be an integer, steps, or a float below 1, a share of all steps"
+    if schedule.most_warmup is not None and not (schedule.most_warmup >= 0 and isinstance(warmup, float)):
+        yield f"most_warmup is {schedule.most_warmup}; it must be at least 0, with a warmup that is a share"
     if not 0 < schedule.power < math.inf:
         yield f"power is {schedule.power}; it must be above 0"
     if not 0 <= schedule.floor <= 1:

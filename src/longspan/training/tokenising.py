@@ -104,7 +104,7 @@ class Tokenising:
         self._source, self._after = source, after
         self._processes = source.processes() if processes is None else processes
         # Its own tokenizer: one that another thread is using cannot be set up for a call.
-        self._task = type(task)(task.settings, copy.deepcopy(task.tokenizer))
+        self._task = type(task)(source.settings, copy.deepcopy(task.tokenizer))
         self._folder = cache / source.fingerprint()
         self._error: Exception | None = None
         self._stop = threading.Event()

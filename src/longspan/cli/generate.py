@@ -1,0 +1,128 @@
+"""`longspan generate`: a language model goes on with a text, and shows it as it comes."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from longspan.cli.errors import UsageError, user_mistakes
+
+if TYPE_CHECKING:
+    from transformers.generation.streamers import BaseStreamer
+
+
+def generate(
+    model: str,
+    *,
+    prompt: str | None = None,
+    prompt_file: Path | None = None,
+    max_new_tokens: int = 256,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int = 0,
+) -> None:
+    """Let a language model write on, token by token.
+
+    What comes after the prompt is printed. Prompts may be far longer than the model's windows.
+
+    Args:
+        model: folder of a model or of a run, or a name on the Hub.
+        prompt: what the text begins with; a new line by default.
+        prompt_file: a file with the prompt.
+        max_new_tokens: how many tokens to write: bytes, for a model of bytes.
+        temperature: below 1 the probable becomes more so; 0 always takes the most probable token.
+        top_k: choose among so many tokens, the most probable ones.
+        top_p: choose among the most probable tokens that have this probability together.
+        seed: another one gives another text.
+    """
+    with user_mistakes():
+        text = _prompt(prompt, prompt_file)
+        settings = _settings(max_new_tokens, temperature, top_k, top_p)
+        folder = _folder(model)
+    import torch
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        loaded, tokenizer = _load(folder)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"MODEL is {model}: {' '.join(str(error).split())}") from error
+    ids = tokenizer(text, return_tensors="pt", add_special_tokens=False)["input_ids"]
+    torch.manual_seed(seed)
+    loaded.generate(ids, attention_mask=torch.ones_like(ids), streamer=_streamer(tokenizer), **settings)
+    print()
+
+
+def _prompt(prompt: str | None, file: Path | None) -> str:
+    if prompt is not None and file is not None:
+        raise ValueError("--prompt and --prompt-file are both given; give one of them")
+    if file is not None:
+        try:
+            prompt = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"--prompt-file is {file}, which cannot be read: {error}") from error
+    if prompt == "":
+        raise ValueError("the prompt is empty; it must have at least one character")
+    return "\n" if prompt is None else prompt
+
+
+def _settings(
+    max_new_tokens: int, temperature: float, top_k: int | None, top_p: float | None
+) -> dict[str, Any]:
+    """The arguments of transformers' `generate`."""
+    if max_new_tokens < 1:
+        raise ValueError(f"--max-new-tokens is {max_new_tokens}; it must be at least 1")
+    if temperature < 0:
+        raise ValueError(f"--temperature is {temperature}; it must be at least 0")
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"--top-k is {top_k}; it must be at least 1")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise ValueError(f"--top-p is {top_p}; it must be above 0 and at most 1")
+    if temperature == 0:
+        return {"max_new_tokens": max_new_tokens, "do_sample": False}
+    # transformers takes the 50 most probable tokens by default; 0 is all of them.
+    chosen = {"temperature": temperature, "top_k": top_k or 0, "top_p": top_p or 1.0}
+    return {"max_new_tokens": max_new_tokens, "do_sample": True, **chosen}
+
+
+def _folder(model: str) -> str:
+    """The folder of the model, where ``model`` is that of a run."""
+    path = Path(model)
+    if not path.is_dir() or (path / "config.json").exists():
+        return model
+    for name in ("best", "last"):
+        if (path / name / "config.json").exists():
+            return str(path / name)
+    raise ValueError(f"MODEL is {model}, which has no model; it must be a folder of a model or of a run")
+
+
+def _load(folder: str) -> tuple[Any, Any]:
+    """The model and its tokenizer; bytes, where a model of bytes has none."""
+    from transformers import AutoModelForCausalLM
+
+    from longspan.conversion.loading import load_tokenizer
+    from longspan.models.auto import register_auto_classes
+    from longspan.models.byte_tokenizer import byte_tokenizer
+    from longspan.models.causal_lm_config import BYTES
+
+    register_auto_classes()
+    model: Any = AutoModelForCausalLM.from_pretrained(folder)
+    tokenizer = load_tokenizer(folder)
+    if tokenizer is None and model.config.vocab_size != BYTES:
+        raise ValueError(f"it has no tokenizer, and its vocabulary of {model.config.vocab_size} is not bytes")
+    return model.eval(), byte_tokenizer() if tokenizer is None else tokenizer
+
+
+def _streamer(tokenizer: Any) -> "BaseStreamer":
+    from transformers import TextStreamer
+
+    from longspan.models.byte_tokenizer import ByteStreamer, is_byte_tokenizer
+
+    def write(text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    if is_byte_tokenizer(tokenizer):
+        return ByteStreamer(write)
+    return TextStreamer(tokenizer, skip_prompt=True)

@@ -1,0 +1,85 @@
+"""`longspan generate` on tiny models."""
+
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from transformers.utils import logging
+
+from longspan.cli.main import main
+from tests.models.test_causal_lm import tiny
+from tests.tasks.tiny import tiny_tokenizer
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("run")
+    tiny().save_pretrained(run / "best")
+    return run
+
+
+@pytest.fixture(autouse=True)
+def loudness() -> Generator[None]:
+    """The command makes transformers quiet, which only matters when it runs in this process."""
+    verbosity = logging.get_verbosity()
+    yield
+    logging.set_verbosity(verbosity)
+    logging.enable_progress_bar()
+
+
+def run(*arguments: str | Path) -> int | str | None:
+    """The exit code of the command."""
+    with pytest.raises(SystemExit) as stopped:
+        main(["generate", *map(str, arguments)])
+    return stopped.value.code
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    assert run(*arguments) == 0
+    return capsys.readouterr().out
+
+
+def test_a_model_of_bytes_writes_on(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "prompt.txt"
+    file.write_text("Once upon a time", encoding="utf-8")
+    wanted = ("--max-new-tokens", "40", "--top-k", "20", "--top-p", "0.9", "--temperature", "0.8")
+    first = printed(capsys, model / "best", "--prompt", "Once upon a time", *wanted)
+    assert first.endswith("\n")
+    # A run's folder is that of its best model, and a prompt may be in a file.
+    assert printed(capsys, model, "--prompt-file", file, *wanted) == first
+    assert printed(capsys, model, "--prompt-file", file, *wanted, "--seed", "1") != first
+    greedy = printed(capsys, model, "--temperature", "0", "--max-new-tokens", "9")
+    assert greedy == printed(capsys, model, "--top-k", "1", "--max-new-tokens", "9", "--seed", "3")
+
+
+def test_a_model_with_a_tokenizer_writes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tokenizer = tiny_tokenizer()
+    tiny(vocab_size=len(tokenizer)).save_pretrained(tmp_path)
+    assert run(tmp_path) == 2
+    assert "has no tokenizer, and its vocabulary of 400 is not bytes" in capsys.readouterr().err
+    tokenizer.save_pretrained(tmp_path)
+    assert printed(capsys, tmp_path, "--prompt", "The city", "--max-new-tokens", "5").strip()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--temperature", "-1"], "--temperature is -1.0"),
+        (["--top-p", "0"], "--top-p is 0.0"),
+        (["--top-k", "0"], "--top-k is 0"),
+        (["--max-new-tokens", "0"], "--max-new-tokens is 0"),
+        (["--prompt", ""], "the prompt is empty"),
+        (["--prompt", "a", "--prompt-file", "b"], "both given"),
+        (["--prompt-file", "nowhere.txt"], "nowhere.txt, which cannot be read"),
+    ],
+)
+def test_mistakes_are_one_line(
+    model: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(model, *arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path) == 2
+    assert "has no model" in capsys.readouterr().err
