@@ -133,6 +133,7 @@ def command(experiment: Experiment, seed: int, where: argparse.Namespace) -> lis
         *("--model.source", source),
         *(("--model.max_length", "null") if is_long else ()),
         *("--run.seed", str(seed), "--data.split_seed", str(seed)),
+        *(("--run.precision", where.precision) if where.precision != "fp32" else ()),
         *experiment.overrides,
     ]
 
@@ -186,7 +187,9 @@ def page(where: argparse.Namespace) -> str:
 
 
 def _said(experiment: Experiment, where: argparse.Namespace) -> str:
-    short = argparse.Namespace(data=Path("data"), runs=Path("runs"), model=Path("models") / where.model.name)
+    short = argparse.Namespace(
+        data=Path("data"), runs=Path("runs"), model=Path("models") / where.model.name, precision=where.precision
+    )
     words = command(experiment, experiment.seeds[0], short)
     words[2] = f"recipes/cpu/{experiment.recipe}.yaml"
     return " ".join(words)
@@ -199,6 +202,9 @@ def main() -> None:
     parser.add_argument("--model", type=Path, default=Path("models/granite-30m-english"))
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/tasks.md"))
+    parser.add_argument(
+        "--precision", choices=("fp32", "bf16"), default="fp32", help="bf16 pays where the processor has it"
+    )
     parser.add_argument("--only", nargs="*", default=[], help="beginnings of names, as in table-7-imdb")
     parser.add_argument("--write-only", action="store_true", help="run nothing")
     where = parser.parse_args()
