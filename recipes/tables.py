@@ -33,10 +33,12 @@ class Experiment:
     seeds: tuple[int, ...] = (0,)
     source: str | None = None
     """Of the model, where it is not the one that all begin with."""
+    same_as: str | None = None
+    """Table and name of a run that is this one too."""
 
     def folder(self, runs: Path, seed: int) -> Path:
         """Of one of its runs."""
-        return runs / f"{self.table}-{self.name}-{seed}"
+        return runs / f"{self.same_as or f'{self.table}-{self.name}'}-{seed}"
 
 
 _HEAD = "{runs}/table-5-short-0/last"
@@ -113,8 +115,14 @@ EXPERIMENTS = (
                 CONTINUED,
             ),
             ("positions", "... only the new positions pretrained", (), "{runs}/table-5-positions-0/last"),
-            ("no-mlm", "... no further pretraining", (), None),
         )
+    ),
+    Experiment(
+        table="table-10",
+        name="no-mlm",
+        title="... no further pretraining",
+        recipe="hotpotqa",
+        same_as="table-7-hotpotqa-long",
     ),
 )
 
