@@ -1,7 +1,8 @@
 """Runs the paper's tables 5, 7 and 10 in small, one run after the other, and writes what came out.
 
 A run that has its result is not run again, and one that was cut off goes on, so this may be stopped and
-started at will. The table holds the runs that are there.
+started at will. Results are kept beside the page, in tasks.json: the tables hold every run that was ever
+finished, and a run's folder may be deleted when no other one begins from it.
 
     python recipes/tables.py --data data --model models/granite-30m-english [--only table-5 ...]
 """
@@ -14,6 +15,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from longspan.training.run_folder import write_whole
 
 RECIPES = Path(__file__).parent / "cpu"
 # The model as it was before it became long: what does not fit is cut off, or read in pieces.
@@ -146,15 +149,24 @@ def command(experiment: Experiment, seed: int, where: argparse.Namespace) -> lis
     ]
 
 
-def results(experiment: Experiment, runs: Path) -> list[dict[str, Any]]:
-    """What came out, a run each; runs that are not there are left out."""
-    found = [experiment.folder(runs, seed) / "result.json" for seed in experiment.seeds]
-    return [json.loads(path.read_text()) for path in found if path.exists()]
+Results = dict[str, dict[str, Any]]
+"""Of runs, by the names of their folders."""
 
 
-def row(experiment: Experiment, runs: Path) -> str | None:
+def all_results(where: argparse.Namespace) -> Results:
+    """What came out of the runs so far, and of those before them; kept for those to come."""
+    kept = where.out.with_suffix(".json")
+    found: Results = json.loads(kept.read_text()) if kept.exists() else {}
+    for path in sorted(where.runs.glob("table-*/result.json")):
+        found[path.parent.name] = json.loads(path.read_text())
+    write_whole(kept, json.dumps(found, indent=1, sort_keys=True) + "\n")
+    return found
+
+
+def row(experiment: Experiment, results: Results) -> str | None:
     """A line of a table: means over seeds, and the spread where there are several."""
-    found = results(experiment, runs)
+    names = [experiment.folder(Path(), seed).name for seed in experiment.seeds]
+    found = [results[name] for name in names if name in results]
     if not found:
         return None
     cells: list[str] = []
@@ -170,7 +182,7 @@ def page(where: argparse.Namespace) -> str:
     """The page with all tables."""
     from longspan.benchmarks.machine import describe
 
-    machine = describe()
+    machine, results = describe(), all_results(where)
     lines = [
         "# The paper's tables in small",
         "",
@@ -180,7 +192,7 @@ def page(where: argparse.Namespace) -> str:
         "none is official.",
     ]
     for table in dict.fromkeys(one.table for one in EXPERIMENTS):
-        rows = [(one, row(one, where.runs)) for one in EXPERIMENTS if one.table == table]
+        rows = [(one, row(one, results)) for one in EXPERIMENTS if one.table == table]
         if any(text for _, text in rows):
             lines += [
                 "",
@@ -196,7 +208,10 @@ def page(where: argparse.Namespace) -> str:
 
 def _said(experiment: Experiment, where: argparse.Namespace) -> str:
     short = argparse.Namespace(
-        data=Path("data"), runs=Path("runs"), model=Path("models") / where.model.name, precision=where.precision
+        data=Path("data"),
+        runs=Path("runs"),
+        model=Path("models") / where.model.name,
+        precision=where.precision,
     )
     words = command(experiment, experiment.seeds[0], short)
     words[2] = f"recipes/cpu/{experiment.recipe}.yaml"
@@ -220,12 +235,17 @@ def main() -> None:
         name = f"{experiment.table}-{experiment.name}"
         chosen = not where.only or any(name.startswith(one) for one in where.only)
         for seed in experiment.seeds if chosen and not where.write_only else ():
-            if not (experiment.folder(where.runs, seed) / "result.json").exists():
+            folder = experiment.folder(where.runs, seed)
+            # What others begin from must be there; of the rest the result is enough.
+            begun_from = any(other.source and folder.name in other.source for other in EXPERIMENTS)
+            if not (folder / "result.json").exists() and (
+                begun_from or folder.name not in all_results(where)
+            ):
                 words = command(experiment, seed, where)
                 print(" ".join(words), flush=True)
                 subprocess.run([sys.executable, "-m", *words], check=True)
-                where.out.write_text(page(where), encoding="utf-8")
-    where.out.write_text(page(where), encoding="utf-8")
+                write_whole(where.out, page(where))
+    write_whole(where.out, page(where))
 
 
 if __name__ == "__main__":
