@@ -65,6 +65,21 @@ def edge_calls() -> dict[str, Call]:
         "many globals": call(window, queries=700, is_global=mask(700, *range(0, 700, 3))),
         "all global": call(window, queries=200, is_global=mask(200, *range(200))),
         "causal globals": call(Pattern(left=9, right=0), is_global=mask(700, 5, 300, 301)),
+        "mutual globals": call(
+            window, queries=1300, is_global=mask(1300, 0, 77, 1299), is_padding=tail, mutual_globals=True
+        ),
+        "many mutual globals": call(
+            window, queries=700, is_global=mask(700, *range(0, 700, 3)), mutual_globals=True
+        ),
+        "mutual globals of grouped, dilated, causal heads": call(
+            Pattern(left=9, right=0, dilation=2),
+            heads=6,
+            kv_heads=2,
+            head_dim=20,
+            is_global=mask(700, 5, 300, 301),
+            document_starts=torch.tensor([0, 4, 302, 700]),
+            mutual_globals=True,
+        ),
         "padding": call(window, queries=1300, is_padding=tail, is_global=mask(1300, 0)),
         "documents": call(window, queries=1300, document_starts=torch.tensor([0, 1, 1, 500, 511, 1300])),
         "grouped heads": call(window, heads=6, kv_heads=2, is_global=mask(700, 0)),

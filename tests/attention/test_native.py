@@ -93,7 +93,8 @@ def test_edge_call_in_pairs_matches_reference(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["several runs", "dilated", "globals", "documents", "relative", "head_dim 20"]
+    "name",
+    ["several runs", "dilated", "globals", "mutual globals", "documents", "relative", "head_dim 20"],
 )
 @pytest.mark.parametrize("instruction_set", OTHER_BUILDS)
 def test_other_build_matches_reference(instruction_set: str, name: str) -> None:
@@ -107,7 +108,9 @@ def test_unknown_instruction_set_is_refused() -> None:
         run(EDGE_CALLS["globals"], "native")
 
 
-@pytest.mark.parametrize("name", ["several runs", "globals", "grouped heads", "dropout", "relative", "bias"])
+@pytest.mark.parametrize(
+    "name", ["several runs", "globals", "mutual globals", "grouped heads", "dropout", "relative", "bias"]
+)
 @pytest.mark.parametrize(("instruction_set", "dtype"), PRODUCTS)
 def test_same_bits_with_one_and_two_threads(
     instruction_set: str | None, dtype: torch.dtype, name: str
@@ -134,7 +137,9 @@ def test_same_bits_with_one_and_two_threads(
         assert torch.equal(a, b)
 
 
-@pytest.mark.parametrize("name", ["globals", "documents", "grouped heads", "dropout", "relative", "bias"])
+@pytest.mark.parametrize(
+    "name", ["globals", "mutual globals", "documents", "grouped heads", "dropout", "relative", "bias"]
+)
 def test_opcheck(name: str) -> None:
     call = {**EDGE_CALLS[name]}
     for key in ("q", "k", "v", "position_query"):
