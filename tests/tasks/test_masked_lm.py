@@ -365,6 +365,22 @@ def test_global_projections_are_saved_as_copies(
     assert all(torch.equal(own, local) == copied for own, local in global_and_local(again) if own.dim() == 2)
 
 
+def test_both_ends_may_be_global(folders: dict[str, Path], tmp_path: Path) -> None:
+    it = task(global_tokens=True)
+    model = built(it, folders["short"], max_length=80, window=ATTENTION_WINDOW)
+    batch = batch_of(it, TEXT)
+    for ids, mask, is_global in zip(
+        batch["input_ids"], batch["attention_mask"].bool(), batch["is_global"], strict=True
+    ):
+        ends = (ids == it.tokenizer.cls_token_id) | (ids == it.tokenizer.sep_token_id)
+        assert torch.equal(is_global, ends & mask)
+    it.loss(model, batch).total.backward()
+    assert all(own.grad is not None for own, _ in global_and_local(model))
+    torch.optim.AdamW(model.parameters(), lr=1e-2).step()
+    it.save(model, tmp_path)
+    assert not any(torch.equal(*pair) for pair in global_and_local(it.load(tmp_path)) if pair[0].dim() == 2)
+
+
 def test_shared_global_projections_are_trained(folders: dict[str, Path], tmp_path: Path) -> None:
     it = task()
     model = built(it, folders["long"], separate_global_projections=False)

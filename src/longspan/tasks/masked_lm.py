@@ -1,7 +1,9 @@
 """Masked language modelling (section 5 of the paper): say which words were masked.
 
-Masks are RoBERTa's: drawn anew whenever a document is read. No token is global. A document that has
-masks itself is one with blanks to fill in: outside of training those are predicted and nothing else.
+Masks are RoBERTa's: drawn anew whenever a document is read. No token is global, as in the paper, unless
+settings make the two ends of an input global: some models look there whenever they look at nothing. A
+document that has masks itself is one with blanks to fill in: outside of training those are predicted and
+nothing else.
 Refused are tokenizers without a mask, and models whose head is not RoBERTa's or BERT's kind.
 """
 
@@ -40,11 +42,13 @@ _HEADS = ("lm_head", "cls")
 class MaskedLMSettings(TaskSettings):
     """What this task can be told."""
 
+    global_tokens: bool = False
+    """Whether the first and the last token of an input are global."""
     mask_share: float = 0.15
     """Of the tokens that are not special, how many are to be predicted."""
     copy_global_projections: bool = True
-    """Whether a saved Longformer's global projections are copies of the trained local ones; this task,
-    without a global token, would leave them as they were."""
+    """Whether a saved Longformer's global projections are copies of the trained local ones; without a global
+    token, this task would leave them as they were. With global tokens they are trained themselves."""
 
     def __post_init__(self) -> None:
         # By name: slots make a new class, which the short form of super() does not find.
@@ -143,6 +147,7 @@ class MaskedLM(Task[Document, WindowScores]):
             inside = slice(window.start, window.stop)
             yield {
                 "input_ids": np.array([first, *tokens.ids[inside], last], dtype=np.int32),
+                "is_global": np.array([True, *[False] * len(window), True]) & self.settings.global_tokens,
                 "characters": np.array([0, *characters[inside], 0], dtype=np.int32),
                 "has_blanks": np.array([has_blanks]),
             }
@@ -159,7 +164,7 @@ class MaskedLM(Task[Document, WindowScores]):
                 given, wanted = ids, np.full(len(ids), NO_LABEL, dtype=np.int64)
             else:
                 given, wanted = self.masker(ids, seed)
-            masked.append({"input_ids": given})
+            masked.append({"input_ids": given, "is_global": feature["is_global"]})
             labels.append(wanted)
             blanks.append((ids == self.masker.mask) & feature["has_blanks"])
         return super().collate(masked, seeds) | {
@@ -171,15 +176,15 @@ class MaskedLM(Task[Document, WindowScores]):
     def build(self, model: ModelSettings) -> nn.Module:
         """The model with a head for masked words: its own, or a new one on top of its embeddings.
 
-        Global projections of their own are frozen, as nothing here could train them.
+        Without global tokens, projections for them are frozen: nothing here could train them.
         """
-        loaded = load_model(model, "MaskedLM", global_tokens=False)
+        loaded = load_model(model, "MaskedLM", global_tokens=self.settings.global_tokens)
         _head(loaded)
         return loaded
 
     def save(self, model: nn.Module, folder: Path) -> None:
         """As a Hugging Face model, the global projections as settings say."""
-        if self.settings.copy_global_projections:
+        if self.settings.copy_global_projections and not self.settings.global_tokens:
             copy_global_projections(model)
         super().save(model, folder)
 
