@@ -7,38 +7,13 @@ started at will. The table holds the runs that are there.
 """
 
 import argparse
-import json
-import statistics
-import subprocess
-import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-RECIPES = Path(__file__).parent / "cpu"
+from experiments import Experiment, arguments, run, tables
+
 # The model as it was before it became long: what does not fit is cut off, or read in pieces.
 SHORT = ("--model.max_length", "null", "--settings.max_length", "512")
 CONTINUED = "{runs}/table-5-trained-0/last"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Experiment:
-    """A row of a table."""
-
-    table: str
-    name: str
-    title: str
-    recipe: str
-    overrides: tuple[str, ...] = ()
-    seeds: tuple[int, ...] = (0,)
-    source: str | None = None
-    """Of the model, where it is not the one that all begin with."""
-
-    def folder(self, runs: Path, seed: int) -> Path:
-        """Of one of its runs."""
-        return runs / f"{self.table}-{self.name}-{seed}"
-
-
 _HEAD = "{runs}/table-5-short-0/last"
 _NOTHING = ("--run.steps", "0")
 
@@ -119,42 +94,12 @@ EXPERIMENTS = (
 )
 
 
-def command(experiment: Experiment, seed: int, where: argparse.Namespace) -> list[str]:
-    """The command of one run."""
+def model(experiment: Experiment, where: argparse.Namespace) -> list[str]:
+    """The model that all begin with, made long, or the one that an earlier run made."""
     source = (experiment.source or str(where.model)).format(runs=where.runs)
     # What is long already needs no lengthening.
     is_long = source.endswith("/last") and experiment.recipe != "mlm-continue"
-    return [
-        "longspan",
-        "train",
-        str(RECIPES / f"{experiment.recipe}.yaml"),
-        *("--out", str(experiment.folder(where.runs, seed)), "--resume"),
-        *("--data.root", str(where.data), "--data.cache", str(where.runs / "features")),
-        *("--model.source", source),
-        *(("--model.max_length", "null") if is_long else ()),
-        *("--run.seed", str(seed), "--data.split_seed", str(seed)),
-        *experiment.overrides,
-    ]
-
-
-def results(experiment: Experiment, runs: Path) -> list[dict[str, Any]]:
-    """What came out, a run each; runs that are not there are left out."""
-    found = [experiment.folder(runs, seed) / "result.json" for seed in experiment.seeds]
-    return [json.loads(path.read_text()) for path in found if path.exists()]
-
-
-def row(experiment: Experiment, runs: Path) -> str | None:
-    """A line of a table: means over seeds, and the spread where there are several."""
-    found = results(experiment, runs)
-    if not found:
-        return None
-    cells: list[str] = []
-    for name in found[0]["scores"]:
-        values = [one["scores"][name] for one in found]
-        spread = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
-        cells.append(f"{name} {statistics.mean(values):.3f}{spread}")
-    minutes = statistics.mean(one["seconds"] for one in found) / 60
-    return f"| {experiment.title} | {len(found)} | {', '.join(cells)} | {minutes:.1f} |"
+    return ["--model.source", source, *(("--model.max_length", "null") if is_long else ())]
 
 
 def page(where: argparse.Namespace) -> str:
@@ -162,6 +107,7 @@ def page(where: argparse.Namespace) -> str:
     from longspan.benchmarks.machine import describe
 
     machine = describe()
+    short = argparse.Namespace(data=Path("data"), runs=Path("runs"), model=Path("models") / where.model.name)
     lines = [
         "# The paper's tables in small",
         "",
@@ -169,49 +115,16 @@ def page(where: argparse.Namespace) -> str:
         f"with 384 components. Machine: {machine['cpu']}, {machine['threads']} threads, which other work",
         "shared at times. Spreads are standard deviations over seeds, which also choose the split where",
         "none is official.",
+        *tables(EXPERIMENTS, where, short, model),
     ]
-    for table in dict.fromkeys(one.table for one in EXPERIMENTS):
-        rows = [(one, row(one, where.runs)) for one in EXPERIMENTS if one.table == table]
-        if any(text for _, text in rows):
-            lines += [
-                "",
-                f"## {table.replace('-', ' ').capitalize()}",
-                "",
-                "| | runs | scores | minutes |",
-                "|---|---|---|---|",
-            ]
-            lines += [text for _, text in rows if text]
-            lines += ["", "```sh", *(_said(one, where) for one, text in rows if text), "```"]
     return "\n".join(lines) + "\n"
-
-
-def _said(experiment: Experiment, where: argparse.Namespace) -> str:
-    short = argparse.Namespace(data=Path("data"), runs=Path("runs"), model=Path("models") / where.model.name)
-    words = command(experiment, experiment.seeds[0], short)
-    words[2] = f"recipes/cpu/{experiment.recipe}.yaml"
-    return " ".join(words)
 
 
 def main() -> None:
     """Runs what is missing and writes the page."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--data", type=Path, default=Path("data"))
+    parser = arguments(__doc__, "benchmarks/results/tasks.md")
     parser.add_argument("--model", type=Path, default=Path("models/granite-30m-english"))
-    parser.add_argument("--runs", type=Path, default=Path("runs"))
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/tasks.md"))
-    parser.add_argument("--only", nargs="*", default=[], help="beginnings of names, as in table-7-imdb")
-    parser.add_argument("--write-only", action="store_true", help="run nothing")
-    where = parser.parse_args()
-    for experiment in EXPERIMENTS:
-        name = f"{experiment.table}-{experiment.name}"
-        chosen = not where.only or any(name.startswith(one) for one in where.only)
-        for seed in experiment.seeds if chosen and not where.write_only else ():
-            if not (experiment.folder(where.runs, seed) / "result.json").exists():
-                words = command(experiment, seed, where)
-                print(" ".join(words), flush=True)
-                subprocess.run([sys.executable, "-m", *words], check=True)
-                where.out.write_text(page(where), encoding="utf-8")
-    where.out.write_text(page(where), encoding="utf-8")
+    run(EXPERIMENTS, parser.parse_args(), model, page)
 
 
 if __name__ == "__main__":
