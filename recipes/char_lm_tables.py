@@ -17,7 +17,8 @@ from pathlib import Path
 from experiments import RECIPES, Experiment, arguments, run, tables
 
 ENWIK8 = "enwik8/enwik8.xz"
-# The whole test part, read once, with the last model: scoring as much while training would take longer than it.
+# The whole test part, read once, with the last model: scoring so much while training would take longer than
+# training does.
 WHOLE_TEST = (
     *("--data.dev", "null", "--data.test", f"{ENWIK8}#test"),
     *("--settings.evaluation_limit", "null"),
@@ -127,11 +128,11 @@ def page(where: argparse.Namespace) -> str:
     lines = [
         "# Character models in small",
         "",
-        "Written by `recipes/char_lm_tables.py`: the paper's tables 2 and 4 on enwik8, with models of 3.5 and",
-        "0.9 million parameters that saw a part of it once. Table 2 is scored on all 5 MB of the test part by",
-        "streaming, table 4 on the first 200,000 bytes of the dev part. Compressors begin with no model, and",
-        f"read the same 5 MB. Machine: {machine['cpu']}, {machine['threads']} threads, which other work shared",
-        "at times. Spreads are standard deviations over seeds.",
+        "Written by `recipes/char_lm_tables.py`: the paper's tables 2 and 4 on enwik8, with models of 3.5",
+        "and 0.9 million parameters that saw a part of it once. Table 2 is scored on all 5 MB of the test",
+        "part, by streaming, table 4 on the first 200,000 bytes of the dev part. Compressors begin with no",
+        f"model, and read the same 5 MB. Machine: {machine['cpu']}, {machine['threads']} threads, which",
+        "other work shared at times. Spreads are standard deviations over seeds.",
         *tables(EXPERIMENTS, where, said, model, more=lambda table: compressor_rows(table, where.data)),
     ]
     return "\n".join(lines) + "\n"

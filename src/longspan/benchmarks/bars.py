@@ -1,7 +1,7 @@
 """The bars of the native kernel and of models: what each measured ratio must be.
 
-The measurements are in `kernel.py`, `model.py` and `char_lm.py`. A bar that cannot be judged on a machine is shown
-without one.
+The measurements are in `kernel.py`, `model.py` and `char_lm.py`. A bar that cannot be judged on a machine
+is shown without one.
 """
 
 from dataclasses import dataclass

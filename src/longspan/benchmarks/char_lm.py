@@ -76,7 +76,7 @@ QUICK = Setting(
 
 
 def positions(setting: Setting) -> Iterator[Result]:
-    """Attention alone, through a causal window: with relative terms, and with rotary ones, against neither."""
+    """Attention alone, through a causal window: with relative terms and with rotary ones, against neither."""
     work = Workload(heads=setting.heads, head_dim=setting.head_dim, length=setting.length, num_globals=0)
     inputs = make_inputs(work, training=True)
     calls: dict[str, Call] = {}
@@ -104,7 +104,7 @@ def training(setting: Setting) -> Iterator[Result]:
 
 
 def generation(setting: Setting) -> Iterator[Result]:
-    """Tokens that `generate` writes after contexts of different lengths, beside stock's GPT-2 of the same size.
+    """Tokens that `generate` writes after contexts of different lengths, beside a GPT-2 of the same size.
 
     Our model has read each context. The stock model's cache is filled with random keys and values instead:
     full attention over the context would take far longer than all the rest, and what a cache holds does not
@@ -125,7 +125,10 @@ def generation(setting: Setting) -> Iterator[Result]:
     yield result(name, "forward", rates[rival] / rates["stock"], detail)
     longest = f"{max(setting.contexts):,}"
     yield result(
-        "generation, tokens per second", "forward", rates[longest], f"after {longest} tokens, {setting.source}"
+        "generation, tokens per second",
+        "forward",
+        rates[longest],
+        f"after {longest}, {setting.source}",
     )
 
 
