@@ -56,7 +56,8 @@ def test_a_sample_goes_on_where_the_last_one_ended() -> None:
     write = char_lm._writing(model, TINY, 40)  # pyright: ignore[reportPrivateUsage]
     first, second = write(), write()
     assert (first.shape[1], second.shape[1]) == (44, 48)
-    whole = model.generate(first[:, :40], max_new_tokens=8, do_sample=False, pad_token_id=0)
+    text = first[:, :40]
+    whole = model.generate(text, attention_mask=torch.ones_like(text), max_new_tokens=8, do_sample=False)
     assert torch.equal(second, torch.as_tensor(whole))
 
 

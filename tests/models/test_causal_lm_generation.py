@@ -109,7 +109,7 @@ def test_a_mask_without_padding_is_not_carried_along() -> None:
     padded[1, :20] = 0
     out = generated(model, ids, attention_mask=whole, do_sample=False)
     assert masks[0] is not None and masks[1:] == [None] * 49
-    assert torch.equal(out, generated(model, ids, do_sample=False, use_cache=False))
+    assert torch.equal(out, generated(model, ids, attention_mask=whole, do_sample=False, use_cache=False))
     masks.clear()
     generated(model, ids, attention_mask=padded, do_sample=False)
     assert [mask.shape[1] for mask in masks] == [*range(30, 80)]

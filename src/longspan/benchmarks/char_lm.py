@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from longspan.models.causal_lm import LongformerForCausalLM
 
 Call = Callable[[], Tensor]
-BYTES = 256
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -241,6 +240,8 @@ def _largest(errors: Iterable[Tensor]) -> float:
 
 def _text(tokens: int) -> Tensor:
     """[tokens] random bytes."""
+    from longspan.models.causal_lm_config import BYTES
+
     return torch.randint(BYTES, (tokens,), generator=torch.Generator().manual_seed(0))
 
 
