@@ -96,20 +96,3 @@ def test_going_back_is_refused() -> None:
     cache = LongformerCache(model.config)
     with pytest.raises(ValueError, match="cannot go back"):
         generated(model, ids, do_sample=False, prompt_lookup_num_tokens=3, past_key_values=cache)
-
-
-def test_a_mask_without_padding_is_not_carried_along() -> None:
-    model, ids = tiny(), tokens(2, 30)
-    masks: list[Any] = []
-    model.register_forward_pre_hook(
-        lambda module, given, named: masks.append(named.get("attention_mask")), with_kwargs=True
-    )
-    whole = torch.ones_like(ids)
-    padded = whole.clone()
-    padded[1, :20] = 0
-    out = generated(model, ids, attention_mask=whole, do_sample=False)
-    assert masks[0] is not None and masks[1:] == [None] * 49
-    assert torch.equal(out, generated(model, ids, attention_mask=whole, do_sample=False, use_cache=False))
-    masks.clear()
-    generated(model, ids, attention_mask=padded, do_sample=False)
-    assert [mask.shape[1] for mask in masks] == [*range(30, 80)]

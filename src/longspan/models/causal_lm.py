@@ -18,7 +18,6 @@ from transformers.generation.utils import GenerationMixin
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
 from transformers.modeling_utils import PreTrainedModel
-from transformers.utils.generic import ModelOutput
 
 from longspan.models.causal_lm_cache import LongformerCache
 from longspan.models.causal_lm_config import LongformerCausalLMConfig
@@ -299,15 +298,6 @@ class LongformerForCausalLM(LongformerCausalPreTrainedModel, GenerationMixin):
             hidden_states=decoded.hidden_states,
         )
         return outputs if wanted(return_dict, self.config.return_dict) else outputs.to_tuple()
-
-    def _update_model_kwargs_for_generation(
-        self, outputs: ModelOutput, model_kwargs: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> dict[str, Any]:
-        # `generate` copies the mask of all tokens so far for every new one; without padding it says nothing.
-        mask = model_kwargs.get("attention_mask")
-        if mask is not None and bool(mask.all()):
-            model_kwargs["attention_mask"] = None
-        return super()._update_model_kwargs_for_generation(outputs, model_kwargs, *args, **kwargs)
 
     def _read_ahead(
         self,
