@@ -53,7 +53,7 @@ def test_every_group_measures_what_has_a_bar() -> None:
 
 def test_a_sample_goes_on_where_the_last_one_ended() -> None:
     model = char_lm.make_model(TINY).eval()
-    write = char_lm._writing(model, TINY, 40)  # pyright: ignore[reportPrivateUsage]
+    write = char_lm._writing(model, TINY, 40)
     first, second = write(), write()
     assert (first.shape[1], second.shape[1]) == (44, 48)
     text = first[:, :40]
