@@ -107,3 +107,18 @@ def test_windows_that_look_ahead_are_refused() -> None:
             layer([wrong] * 4)
     with pytest.raises(ValueError, match="hidden_size is 16; it must be a multiple of 3 heads"):
         layer([Pattern(left=2, right=0)] * 3)
+
+
+@torch.no_grad()
+def test_a_single_token_is_exact_under_autocast() -> None:
+    one, given = layer().float(), biases().float()
+    # Terms so large that they must not be rounded once more.
+    given.position.mul_(100)
+    x = torch.randn(1, 12, 16)
+    relative = Relative(given, 0.0)
+    with torch.autocast("cpu", torch.bfloat16):
+        whole = one(x, relative)
+        cache = WindowCache(one.reach)
+        one(x[:, :-1], relative, cache=cache)
+        last = one(x[:, -1:], relative, cache=cache)
+    torch.testing.assert_close(last.float(), whole[:, -1:].float(), atol=1e-2, rtol=1e-2)

@@ -56,8 +56,9 @@ def test_examples_are_selected_and_forgotten() -> None:
     cache.select(torch.tensor([2, 2, 0, 1]))
     k, _ = cache.extend(torch.full((4, 1, 1, 1), 9.0), torch.zeros(4, 1, 1, 1))
     assert k[:, 0, :, 0].tolist() == [[2, 9], [2, 9], [0, 9], [1, 9]]
+    cache.position_keys = x
     cache.reset()
-    assert (len(cache), cache.seen) == (0, 0)
+    assert (len(cache), cache.seen, cache.position_keys) == (0, 0, None)
     assert cache.extend(x, x)[0].shape[2] == 1
 
 

@@ -160,7 +160,12 @@ def test_models_come_from_names_configurations_and_folders(tmp_path: Path) -> No
     assert task().build(ModelSettings(source="char-lm-mini")).config.hidden_size == 256
     assert len(CausalLM.load_tokenizer("char-lm-mini") or ()) == 256
     wrong: list[tuple[ModelSettings, str]] = [
-        (ModelSettings(source="char-lm-mini", max_length=512), "reads any length"),
+        (
+            ModelSettings(source="char-lm-mini", max_length=512),
+            "max_length is 512; .* any length",
+        ),
+        (ModelSettings(source="char-lm-mini", window=128), "model.window is 128; .* phases.windows"),
+        (ModelSettings(source="char-lm-mini", positions="random"), "model.positions is 'random'"),
         (ModelSettings(source=str(tmp_path / "none.json")), "none.json"),
         (ModelSettings(source=str(tiny_longformer(tmp_path / "long"))), "longspan_longformer|'longformer'"),
         (ModelSettings(source=str(tiny_causal_lm(tmp_path / "few", vocab_size=27))), "vocab_size is 27"),

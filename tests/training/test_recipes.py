@@ -1,10 +1,13 @@
 """The recipes and the samples that are published, and every task from its sample to predictions."""
 
+import importlib
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ import pytest
 
 from longspan.data import formats
 from longspan.data.formats import FormatName
+from longspan.models.causal_lm_config import growing_windows
 from longspan.tasks.registry import TASKS
 from longspan.training.inference import Predictor, read_examples
 from longspan.training.loop import train
@@ -66,6 +70,52 @@ def test_recipes_are_right(path: Path) -> None:
     for stage in stages_of(recipe):
         batch = stage.recipe.batch
         assert (batch.micro_tokens or batch.tokens) <= batch.tokens
+
+
+@pytest.mark.parametrize("script", ["tables", "char_lm_tables"])
+def test_scripts_give_recipes_right_overrides(
+    script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "recipes")
+    module, shared = importlib.import_module(script), importlib.import_module("experiments")
+    where = Namespace(data=Path("data"), runs=tmp_path, model=Path("model"), precision="bf16")
+    commands = [shared.command(one, 0, where, module.model) for one in module.EXPERIMENTS]
+    for words in commands:
+        at = words.index("--resume") + 1
+        recipe = read_recipe(Path(words[2]), words[at:])
+        assert recipe.data.root == "data" and recipe.run.precision == "bf16"
+        if recipe.model.source.endswith(".json"):
+            assert Path(recipe.model.source).exists()
+    different = [one for one in module.EXPERIMENTS if one.same_as is None]
+    assert len({tuple(words) for words in commands}) == len(different)
+
+
+def test_page_of_character_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "recipes")
+    module = importlib.import_module("char_lm_tables")
+    monkeypatch.setattr(module, "compressed", lambda data: {"xz -9e": 2.25, "zstd -19 --ultra": None})
+    where = Namespace(data=tmp_path, runs=tmp_path, out=tmp_path / "page.md", precision="fp32")
+    assert "## " not in module.page(where)
+    for name, bits in (("table-2-staged-0", [1.5]), ("table-4-fixed-0", [2.0]), ("table-4-fixed-1", [2.2])):
+        (tmp_path / name).mkdir()
+        result = {"scores": {"bits_per_byte": bits[0]}, "seconds": 60}
+        (tmp_path / name / "result.json").write_text(json.dumps(result))
+    page = module.page(where)
+    assert "| three phases, length and windows doubled | 1 | bits_per_byte 1.500 | 1.0 |" in page
+    assert "| `xz -9e` | | bits_per_byte 2.250 | |" in page
+    assert "| `zstd -19 --ultra` | | not available | |" in page
+    assert "| fixed windows, 64 | 2 | bits_per_byte 2.100 ± 0.141 | 1.0 |" in page
+    assert "recipes/cpu/char-lm-windows.yaml" in page and str(ROOT) not in page
+    for folder in tmp_path.glob("table-*"):
+        shutil.rmtree(folder)
+    assert module.page(where) == page, "results outlive the folders of their runs"
+
+
+def test_windows_of_table_4_have_the_same_total() -> None:
+    totals = {sum(growing_windows(*ends, 4)) for ends in ((112, 16), (64, 64), (16, 112))}
+    assert totals == {256}
+    recipe = read_recipe(ROOT / "recipes/cpu/char-lm-windows.yaml")
+    assert recipe.phases[0].windows == (16, 112)
 
 
 @pytest.mark.parametrize(("size", "steps"), [("small", 570_000), ("large", 395_000)])

@@ -10,7 +10,9 @@ import pytest
 
 from longspan.data.classification import read_labelled
 from longspan.data.examples import CandidateQuestion
+from longspan.models.byte_tokenizer import byte_tokenizer
 from longspan.tasks.candidates import CandidateScoring, CandidateSettings
+from longspan.tasks.causal_lm import CausalLM, CausalLMSettings
 from longspan.tasks.classification import Classification, ClassificationSettings
 from longspan.tasks.task import Feature
 from longspan.training import tokenising
@@ -127,3 +129,33 @@ def test_large_data_are_worth_processes(tmp_path: Path, monkeypatch: pytest.Monk
     assert _source(reviews, limit=5).processes() == 0
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
     assert _source(reviews).processes() == 1
+
+
+def test_bytes_are_cut_without_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokenising, "_WORTH_PROCESSES", 100)
+    asked: list[int] = []
+
+    def features_here(*arguments: Any, processes: int, **options: Any) -> Any:
+        asked.append(processes)
+        return features_of(*arguments, processes=0, **options)
+
+    monkeypatch.setattr(tokenising, "features_of", features_here)
+    (tmp_path / "text.txt").write_bytes(bytes(range(256)) * 10)
+    byte_tokenizer().save_pretrained(tmp_path / "tokenizer")
+    settings = CausalLMSettings(max_length=64)
+    text = Source(
+        task="causal-lm",
+        settings=settings,
+        tokenizer=str(tmp_path / "tokenizer"),
+        where=str(tmp_path / "text.txt"),
+        format="bytes",
+        root=".",
+        split_seed=0,
+        limit=None,
+        training=True,
+    )
+    assert text.processes() > 0
+    assert len(Tokenising(text, CausalLM(settings, byte_tokenizer()), tmp_path / "cache").store()) == 40
+    reviews = write_reviews(tmp_path / "reviews.jsonl", 10)
+    Tokenising(_source(reviews), _task(), tmp_path / "cache").store()
+    assert asked[0] == 0 < asked[1]

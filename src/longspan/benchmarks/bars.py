@@ -1,7 +1,7 @@
-"""The bars of the native kernel and of whole models: what each measured ratio must be.
+"""The bars of the native kernel and of models: what each measured ratio must be.
 
-The measurements are in `kernel.py` and `model.py`. A bar that cannot be judged on a machine is shown
-without one.
+The measurements are in `kernel.py`, `model.py` and `char_lm.py`. A bar that cannot be judged on a machine
+is shown without one.
 """
 
 from dataclasses import dataclass
@@ -73,6 +73,16 @@ MODEL_BOUNDS: dict[str, dict[str, Bound]] = {
     "long document, extra memory in GB": {},
 }
 
+CHAR_LM_BOUNDS: dict[str, dict[str, Bound]] = {
+    "relative positions, time against none": _most(1.8, 1.8),
+    "training, time per token, longest text against shortest": {"training": Bound(1.15, False)},
+    "generation, time per token, slowest context against fastest": {"forward": Bound(1.15, False)},
+    "generation, times as fast as a GPT-2 of the same size": {"forward": Bound(3.0, True)},
+    # Shown, not judged.
+    "rotary positions, time against none": {},
+    "generation, tokens per second": {},
+}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Result:
@@ -104,6 +114,6 @@ class Result:
 
 def result(name: str, direction: str, value: float, detail: str = "", *, judged: bool = True) -> Result:
     """A measured value with its bar."""
-    bounds = (BOUNDS | MODEL_BOUNDS)[name]
+    bounds = (BOUNDS | MODEL_BOUNDS | CHAR_LM_BOUNDS)[name]
     bound = bounds.get(direction) if judged else None
     return Result(name=name, direction=direction, value=value, bound=bound, detail=detail)

@@ -45,7 +45,7 @@ def check(contestant: Contestant, work: Workload, *, training: bool) -> float:
     expected = longformer_core(exact.q, exact.k, exact.v, pattern, is_global, impl="reference")
     pairs = zip(ours, _outcome(expected, exact, training), strict=True)
     # Unlike Python's, torch's maximum of a NaN and a number is NaN.
-    error = float(torch.stack([_relative_error(value, right) for value, right in pairs]).max())
+    error = float(torch.stack([relative_error(value, right) for value, right in pairs]).max())
     if not error <= TOLERANCE[work.dtype]:
         raise WrongResultError(
             f"{contestant.label} differs from the reference by {error:.1e} ({work.dtype}, "
@@ -63,5 +63,6 @@ def _outcome(out: Tensor, inputs: Inputs, training: bool) -> list[Tensor]:
     return [out.detach(), *(torch.zeros_like(x) if x.grad is None else x.grad for x in leaves)]
 
 
-def _relative_error(value: Tensor, expected: Tensor) -> Tensor:
+def relative_error(value: Tensor, expected: Tensor) -> Tensor:
+    """[]: the largest error against the largest value; NaN where one is."""
     return (value.double() - expected.double()).abs().max() / expected.double().abs().max()

@@ -200,7 +200,8 @@ def shape_of(model: "PreTrainedModel") -> ModelShape:
 
 def masked_batch(shape: ModelShape, lengths: list[int]) -> dict[str, Tensor]:
     """Random documents with words masked as the task does it: ids, mask and labels, [documents, longest]."""
-    from longspan.tasks.masked_lm import NO_LABEL, Masker
+    from longspan.tasks.masked_lm import Masker
+    from longspan.tasks.task import NO_LABEL
 
     batch = make_batch(shape, lengths)
     is_real = batch["attention_mask"] == 1

@@ -1,15 +1,12 @@
 """`longspan bench`: attention beside its alternatives; the kernel and whole models against their bars."""
 
-from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from longspan.cli.errors import UsageError, require, user_mistakes
-
-if TYPE_CHECKING:
-    from longspan.benchmarks.bars import Result
+from longspan.cli.bars import at_least_one, chosen, measure_bars, require_native, warn_of
+from longspan.cli.errors import require, user_mistakes
 
 app = App(name="bench", help="Measure speed and memory.")
 
@@ -84,7 +81,7 @@ def attention(
             max_bytes=((2.0 if quick else 6.0) if max_gigabytes is None else max_gigabytes) * 1e9,
         )
         if threads is not None:
-            _at_least_one(threads=threads)
+            at_least_one(threads=threads)
             torch.set_num_threads(threads)
     columns = (
         TextColumn("{task.percentage:>3.0f}%"),
@@ -103,7 +100,7 @@ def attention(
         console.print(table)
     for name, reason in found["missing"].items():
         console.print(f"{name}: left out, {reason}")
-    _warn_of(found["foreign_load"])
+    warn_of(found["foreign_load"])
     report.write_json(output / "attention.json", found)
     report.write_csv(output / "attention.csv", found["records"])
     for direction in plan.directions:
@@ -150,12 +147,12 @@ def kernel(
 
     with user_mistakes():
         work = Workload(length=length, heads=heads, head_dim=head_dim, window=window)
-        groups = _chosen(only, tuple(measurements.GROUPS))
-        _at_least_one(repetitions=repetitions, threads=threads)
-    _require_native(impl)
+        groups = chosen(only, tuple(measurements.GROUPS))
+        at_least_one(repetitions=repetitions, threads=threads)
+    require_native(impl)
     torch.set_num_threads(threads)
     setting = measurements.Setting(work=work, impl=impl, repetitions=repetitions)
-    _measure_bars(
+    measure_bars(
         output / "kernel.json",
         {group: lambda group=group: measurements.GROUPS[group](setting) for group in groups},
         check=lambda: measurements.check_core(setting),
@@ -200,9 +197,9 @@ def training(
     from longspan.benchmarks import training as measurements
 
     with user_mistakes():
-        groups = _chosen(only, tuple(measurements.GROUPS))
-        _at_least_one(repetitions=repetitions, threads=threads, documents=documents, length=length)
-    _require_native(impl)
+        groups = chosen(only, tuple(measurements.GROUPS))
+        at_least_one(repetitions=repetitions, threads=threads, documents=documents, length=length)
+    require_native(impl)
     torch.set_num_threads(threads)
     setting = measurements.Setting(
         source=source,
@@ -212,7 +209,7 @@ def training(
         repetitions=repetitions,
         product_size=product_size,
     )
-    _measure_bars(
+    measure_bars(
         output / "training.json",
         {group: lambda group=group: measurements.GROUPS[group](setting) for group in groups},
         check=lambda: measurements.check(setting),
@@ -279,8 +276,8 @@ def model(
             window=window,
             vocabulary=vocabulary,
         )
-        groups = _chosen(only, tuple(measurements.GROUPS))
-        _at_least_one(repetitions=repetitions, threads=threads, product_size=product_size)
+        groups = chosen(only, tuple(measurements.GROUPS))
+        at_least_one(repetitions=repetitions, threads=threads, product_size=product_size)
         setting = measurements.Setting(
             shape=shape,
             length=length,
@@ -289,9 +286,9 @@ def model(
             repetitions=repetitions,
             product_size=product_size,
         )
-    _require_native(impl)
+    require_native(impl)
     torch.set_num_threads(threads)
-    _measure_bars(
+    measure_bars(
         output / "model.json",
         {group: lambda group=group: measurements.GROUPS[group](setting) for group in groups},
         check=lambda: measurements.check(setting),
@@ -299,88 +296,55 @@ def model(
     )
 
 
-def _measure_bars(
-    path: Path,
-    groups: "Mapping[str, Callable[[], Iterable[Result]]]",
+@app.command
+def char_lm(
     *,
-    check: Callable[[], object],
-    setting: Mapping[str, Any],
+    quick: bool = False,
+    output: Path = Path("bench-results"),
+    only: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
+    source: str | None = None,
+    repetitions: int | None = None,
+    threads: int = 2,
+    impl: Impl = "native",
 ) -> None:
-    """Measures group after group, shows the values beside their bars, and writes them.
+    """Measure the autoregressive model against its bars.
 
-    A group that fails in a process of its own is named at the end, and the others are kept.
+    Attention and reading in pieces are first compared with the reference. In full it takes some minutes.
 
     Args:
-        path: of the JSON file.
-        groups: the measurements, by name.
-        check: the gate, before anything is timed.
-        setting: what was measured, for the file.
+        quick: tiny sizes, to see that all works; the values say nothing.
+        output: directory for char_lm.json.
+        only: groups to measure, instead of all: positions (relative and rotary against none), training
+            (long texts against short ones), generation (long contexts against short ones, and GPT-2).
+        source: the model: char-lm-mini (default), char-lm-small or char-lm-large.
+        repetitions: samples per median.
+        threads: of torch.
+        impl: the implementation of attention.
     """
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    require("transformers", extra="bench")
+    from dataclasses import asdict, replace
 
-    from longspan.benchmarks import machine, report
-    from longspan.benchmarks.fresh_process import ProcessFailedError
-    from longspan.benchmarks.gate import WrongResultError
-    from longspan.benchmarks.measure import ForeignLoad
+    import torch
 
-    results: list[Result] = []
-    failed: dict[str, str] = {}
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress, ForeignLoad() as load:
-        task = progress.add_task("correctness")
-        try:
-            check()
-        except WrongResultError as error:
-            raise SystemExit(f"longspan: {error}; no speed is reported") from error
-        progress.remove_task(task)
-        for group, measure in groups.items():
-            task = progress.add_task(group)
-            try:
-                for result in measure():
-                    results.append(result)
-            except ProcessFailedError as error:
-                failed[group] = str(error)
-            progress.remove_task(task)
-    report.console().print(report.bars_table(results))
-    judged = [result for result in results if result.passed is not None]
-    print(f"{sum(bool(result.passed) for result in judged)} of {len(judged)} bars hold")
-    _warn_of(load.share)
-    report.write_json(
-        path,
-        {
-            "machine": machine.describe(),
-            "setting": setting,
-            "foreign_load": round(load.share, 3),
-            "failed": failed,
-            "results": [result.record() for result in results],
-        },
+    from longspan.benchmarks import char_lm as measurements
+    from longspan.models.causal_lm_config import LongformerCausalLMConfig
+
+    with user_mistakes():
+        groups = chosen(only, tuple(measurements.GROUPS))
+        usual = measurements.QUICK if quick else measurements.Setting()
+        setting = replace(
+            usual,
+            source=usual.source if source is None else source,
+            repetitions=usual.repetitions if repetitions is None else repetitions,
+            impl=impl,
+        )
+        LongformerCausalLMConfig.named(setting.source)
+        at_least_one(threads=threads)
+    require_native(impl)
+    torch.set_num_threads(threads)
+    measure_bars(
+        output / "char_lm.json",
+        {group: lambda group=group: measurements.GROUPS[group](setting) for group in groups},
+        check=lambda: measurements.check(setting),
+        setting=asdict(setting),
     )
-    print(f"Results: {path}")
-    if failed:
-        raise SystemExit("\n".join(f"longspan: {group} failed: {why}" for group, why in failed.items()))
-
-
-def _warn_of(foreign_load: float) -> None:
-    if foreign_load > 0.05:
-        print(f"Other processes used {foreign_load:.0%} of the machine: measure again when it is quiet.")
-
-
-def _chosen(only: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
-    unknown = [name for name in only if name not in known]
-    if unknown:
-        raise ValueError(f"--only has {unknown[0]!r}; it must be among {', '.join(known)}")
-    return only or known
-
-
-def _at_least_one(**counts: int) -> None:
-    for name, count in counts.items():
-        if count < 1:
-            raise ValueError(f"--{name} is {count}; it must be at least 1")
-
-
-def _require_native(impl: str) -> None:
-    from longspan.attention import library
-
-    if impl == "native" and not library.status().available:
-        raise UsageError(f"the native kernel is not available: {library.status().reason}")

@@ -167,7 +167,8 @@ class CausalSelfAttention(nn.Module):
         table = self._position_keys(k.shape[2], positions, cache)
         exact = torch.promote_types(q.dtype, torch.float32)
         query = scale * (q + positions.biases.position.to(q.dtype)).to(exact)
-        bias = query @ table.transpose(1, 2).to(exact)
+        with torch.autocast(q.device.type, enabled=False):  # which would round what softmax sees
+            bias = query @ table.transpose(1, 2).to(exact)
         bias = F.pad(bias.flatten(0, 2), (0, table.shape[1] - 1))
         q = q + positions.biases.content.to(q.dtype)
         out = attend(

@@ -71,9 +71,9 @@ class WindowCache:
             self._buffer = self._buffer.index_select(1, examples.to(self._buffer.device))
 
     def reset(self) -> None:
-        """Forgets the text."""
+        """Forgets everything: the weights may be others for the next text."""
         self.seen = self._begin = self._end = 0
-        self._buffer = None
+        self._buffer = self.position_keys = None
 
     def _view(self, buffer: Tensor) -> Tensor:
         return buffer[:, :, :, self._begin : self._end]

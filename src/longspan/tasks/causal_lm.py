@@ -26,12 +26,11 @@ from longspan.models.causal_lm import LongformerForCausalLM
 from longspan.models.causal_lm_cache import LongformerCache
 from longspan.models.causal_lm_config import BYTES, NAMED, LongformerCausalLMConfig, growing_windows
 from longspan.tasks.models import ModelSettings
-from longspan.tasks.task import Batch, Feature, Loss, Task, TaskSettings, padded
-from longspan.tasks.windows import text_tokens, windows
+from longspan.tasks.task import NO_LABEL, Batch, Feature, Loss, Task, TaskSettings, padded
+from longspan.tasks.windows import LEAST_TOKENS, text_tokens, windows
 
-LEAST_TOKENS = 8
-"""A window with fewer says too little about them; training leaves it out."""
-NO_LABEL = -100
+# What `ModelSettings` has for models that are lengthened, or that have global tokens.
+_NOT_CAUSAL = ("max_length", "window", "positions", "separate_global_projections")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,6 +83,8 @@ class CausalLM(Task[ByteDocument, TextScores]):
     def __init__(self, settings: CausalLMSettings, tokenizer: PreTrainedTokenizerBase) -> None:
         super().__init__(settings, tokenizer)
         self.reads_bytes = is_byte_tokenizer(tokenizer)
+        # Bytes are only cut. One document may be all of enwik8, or overlap 63 times in windows that slide.
+        self.worth_processes = not self.reads_bytes
 
     @classmethod
     def load_tokenizer(cls, source: str) -> PreTrainedTokenizerBase | None:
@@ -161,10 +162,13 @@ class CausalLM(Task[ByteDocument, TextScores]):
 
     def build(self, model: ModelSettings) -> LongformerForCausalLM:
         """A new model, of a name in `NAMED` or of a configuration in a ``.json`` file, or a trained one."""
-        if model.max_length is not None:
-            raise ValueError(
-                f"model.max_length is {model.max_length}; a causal model reads any length: leave it out"
-            )
+        usual = ModelSettings(source=model.source)
+        for name in _NOT_CAUSAL:
+            if getattr(model, name) != getattr(usual, name):
+                raise ValueError(
+                    f"model.{name} is {getattr(model, name)!r}; a causal model reads any length, and its "
+                    "configuration or phases.windows say how far it sees: leave it out"
+                )
         changes: dict[str, Any] = {}
         if model.dropout is not None:
             changes = {"hidden_dropout_prob": model.dropout, "attention_probs_dropout_prob": model.dropout}

@@ -26,12 +26,9 @@ from longspan.tasks.models import (
     copy_global_projections,
     load_model,
 )
-from longspan.tasks.task import Batch, Feature, Loss, Task, TaskSettings, padded
-from longspan.tasks.windows import text_tokens, windows
+from longspan.tasks.task import NO_LABEL, Batch, Feature, Loss, Task, TaskSettings, padded
+from longspan.tasks.windows import LEAST_TOKENS, text_tokens, windows
 
-LEAST_TOKENS = 8
-"""A window with fewer says too little about them; training leaves it out."""
-NO_LABEL = -100
 MASKED, REPLACED = 0.8, 0.1
 """Of the tokens to predict, the shares that become a mask and that become another word; the rest stays."""
 TOP_WORDS = 5

@@ -27,6 +27,8 @@ Every feature of a task has the same names with the same dtypes (they are stored
 lengths are free, and an array may be empty. A single number is an array of length 1.
 """
 Batch: TypeAlias = dict[str, Tensor]
+NO_LABEL = -100
+"""In place of a token to be said, where none is; what torch's cross entropy leaves out."""
 
 ExampleT = TypeVar("ExampleT")
 OutputT = TypeVar("OutputT")
@@ -76,6 +78,8 @@ class Task(ABC, Generic[ExampleT, OutputT]):
     trains_everything: ClassVar[bool] = True
     """Whether every loss has a gradient, be it 0, for every parameter that is not frozen. Several processes
     must look for those without one otherwise, which takes time."""
+    worth_processes: bool = True
+    """Whether making features takes longer than sending examples to another process and features back."""
 
     def __init__(self, settings: Any, tokenizer: PreTrainedTokenizerBase) -> None:
         self.settings = settings

@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+LEAST_TOKENS = 8
+"""A window of a language model with fewer says too little about them; training leaves it out."""
+
 
 class TextTokens(NamedTuple):
     """The tokens of a text, without special tokens; a token's characters are without white space around."""

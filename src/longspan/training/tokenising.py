@@ -86,8 +86,8 @@ class Tokenising:
         task: that does it.
         cache: the folder of stores.
         works: whether this process writes the store; another one's is waited for otherwise.
-        processes: that tokenise, 0 for the thread alone; None lets the source's size decide. What is stored
-            does not depend on it.
+        processes: that tokenise, 0 for the thread alone; None lets the task and the source's size decide.
+            What is stored does not depend on it.
         after: another store, to be finished first.
     """
 
@@ -102,7 +102,9 @@ class Tokenising:
         after: "Tokenising | None" = None,
     ) -> None:
         self._source, self._after = source, after
-        self._processes = source.processes() if processes is None else processes
+        if processes is None:
+            processes = source.processes() if task.worth_processes else 0
+        self._processes = processes
         # Its own tokenizer: one that another thread is using cannot be set up for a call.
         self._task = type(task)(source.settings, copy.deepcopy(task.tokenizer))
         self._folder = cache / source.fingerprint()

@@ -56,14 +56,17 @@ struct PositionTerms : Worker<T, C> {
   using Base = Worker<T, C>;
   using Base::block, Base::chunk, Base::head, Base::head_dim, Base::kVector, Base::p, Base::phase, Base::scores,
       Base::vectors, Base::width;
-  // Row length of `diagonals`: the offsets of a tile of lanes to a chunk.
-  static constexpr int kDiagonal = kChunk + kTileRows + 2 * kLanes<C>;
+  // Lanes whose products are computed together.
+  static constexpr int kTogether = 16;
+  static_assert(kBlock % kTogether == 0 && kTogether % kLanes<C> == 0, "squares of vectors fill them");
+  // Row length of `diagonals`: the offsets of those lanes to a chunk.
+  static constexpr int kDiagonal = kChunk + kTogether + 2 * kLanes<C>;
 
   const PositionTables<C>& tables;
   const bool has_bias, has_product;
   C* position_query;    // [kBlock][width]
   C* d_position_query;  // [kBlock][width]
-  C* diagonals;         // [kTileRows][kDiagonal]
+  C* diagonals;         // [kTogether][kDiagonal]
   C* d_rows;            // [columns][width], gradient of the head's table.rows
   i64 d_rows_size = 0;
   C line[kChunk + kBlock];
@@ -77,7 +80,7 @@ struct PositionTerms : Worker<T, C> {
   void place_position_terms(bool gradients, i64& at) {
     if (!has_product) return;
     this->place(position_query, kBlock * width, at);
-    this->place(diagonals, kTileRows * kDiagonal, at);
+    this->place(diagonals, kTogether * kDiagonal, at);
     if (!gradients) return;
     this->place(d_position_query, kBlock * width, at);
     d_rows_size = 0;
@@ -142,15 +145,40 @@ struct PositionTerms : Worker<T, C> {
     for (int x = 0; x < rows + kBlock - 1; x++) d_bias[bias_index(line_offset(x))] += line[x];
   }
 
-  // Column of the table for row `first_diagonal_row` and the last lane of a tile.
-  i64 first_column(int last_lane) const {
-    return tables.heads[head].origin + chunk.band_step - block.step - last_lane;
+  // Lanes of the block, and the rows of the chunk that form diagonals and that some of these lanes see. Lane i
+  // and row r, counted from the first ones, meet in column r - i + kTogether - 1 of row i of `diagonals`. Read
+  // with rows one number shorter, that is a matrix of lanes and rows, which squares turn into one of rows and lanes.
+  struct Meeting {
+    int lane, lanes, row, rows;
+    i64 column;  // of the table: that of column 0
+  };
+  static constexpr i64 kSkewed = kDiagonal - 1;
+
+  Meeting meeting_of(int lane) const {
+    const int lanes = smaller(kTogether, block.count - lane), first = first_diagonal_row();
+    int from = first, to = chunk.rows;
+    while (from < to && !chunk.any_sees(from, lane, lane + lanes - 1)) from++;
+    while (from < to && !chunk.any_sees(to - 1, lane, lane + lanes - 1)) to--;
+    // Whole squares where there are as many rows: what they add is seen by nobody.
+    from -= (from - first) % kVector;
+    to = smaller(chunk.rows, from + (to - from + kVector - 1) / kVector * kVector);
+    const i64 step = chunk.band_step + from - first;
+    return {lane, lanes, from, to - from, tables.heads[head].origin + step - block.step - lane - (kTogether - 1)};
+  }
+
+  // Calls visit(i, lanes, column) for tiles of the lanes, and the first column where one of a tile meets a row.
+  template <class Visit>
+  void for_each_tile(const Meeting& at, Visit visit) const {
+    for (int i = 0; i < at.lanes; i += kTileRows) {
+      const int lanes = smaller(kTileRows, at.lanes - i);
+      visit(i, lanes, kTogether - i - lanes);
+    }
   }
 
   void add_product() {
     const auto& table = tables.heads[head];
     const C factor = C(p.scale) * kLog2E<C>;
-    const int first = first_diagonal_row(), rows = chunk.rows - first;
+    const int first = first_diagonal_row();
     for (int r = 0; r < first; r++)
       for (int lane = 0; lane < block.count; lane++) {
         if (!chunk.any_sees(r, lane, lane)) continue;
@@ -159,21 +187,30 @@ struct PositionTerms : Worker<T, C> {
         for (int d = 0; d < width; d += kVector) sum += load(position_query + lane * width + d) * load(key + d);
         scores[r * kBlock + lane] += sum_of_lanes<C>(sum) * factor;
       }
-    for (int q0 = 0; rows && q0 < block.count; q0 += kTileRows) {
-      const int lanes = smaller(kTileRows, block.count - q0), columns = rows + lanes - 1;
-      matmul_rows<false>(lanes, (columns + kVector - 1) / kVector, head_dim, position_query + q0 * width, i64(width),
-                         Fixed<1>{}, table.by_dim.data() + first_column(q0 + lanes - 1), table.columns, diagonals,
-                         kDiagonal);
-      for (int r = 0; r < rows; r++)
-        for (int i = 0; i < lanes; i++)
-          scores[(first + r) * kBlock + q0 + i] += diagonals[i * kDiagonal + r + lanes - 1 - i] * factor;
+    for (int lane = 0; first < chunk.rows && lane < block.count; lane += kTogether) {
+      const Meeting at = meeting_of(lane);
+      if (!at.rows) continue;
+      for_each_tile(at, [&](int i, int lanes, int column) {
+        matmul_rows<false>(lanes, (at.rows + lanes - 1 + kVector - 1) / kVector, head_dim,
+                           position_query + (lane + i) * width, i64(width), Fixed<1>{},
+                           table.by_dim.data() + at.column + column, table.columns,
+                           diagonals + i * kDiagonal + column, kDiagonal);
+      });
+      const C* met = diagonals + kTogether - 1;
+      C* to = scores + at.row * kBlock + lane;
+      int r = 0;
+      for (; r + kVector <= at.rows; r += kVector)
+        for (int i = 0; i < at.lanes; i += kVector)
+          transpose<true>(met + i * kSkewed + r, kSkewed, factor, to + r * kBlock + i, kBlock);
+      for (; r < at.rows; r++)
+        for (int i = 0; i < at.lanes; i++) to[r * kBlock + i] += met[i * kSkewed + r] * factor;
     }
   }
 
   // d_position_query, d_rows and d_plain += the gradients of the scores of the chunk, over scale.
   void add_product_gradient(const C* d_scores, C* d_plain) {
     const auto& table = tables.heads[head];
-    const int first = first_diagonal_row(), rows = chunk.rows - first;
+    const int first = first_diagonal_row();
     for (int r = 0; r < first; r++)
       for (int lane = 0; lane < block.count; lane++) {
         if (!chunk.any_sees(r, lane, lane)) continue;
@@ -181,19 +218,40 @@ struct PositionTerms : Worker<T, C> {
         this->add_scaled(d_scores[r * kBlock + lane], table.plain.data() + at, d_position_query + lane * width);
         this->add_scaled(d_scores[r * kBlock + lane], position_query + lane * width, d_plain + at);
       }
-    for (int q0 = 0; rows && q0 < block.count; q0 += kTileRows) {
-      const int lanes = smaller(kTileRows, block.count - q0), columns = rows + lanes - 1;
-      const i64 column = first_column(q0 + lanes - 1);
-      memset(diagonals, 0, sizeof(C) * kTileRows * kDiagonal);
-      for (int r = 0; r < rows; r++)
-        for (int i = 0; i < lanes; i++)
-          diagonals[i * kDiagonal + r + lanes - 1 - i] = d_scores[(first + r) * kBlock + q0 + i];
-      matmul_rows<true>(lanes, vectors, columns, diagonals, Fixed<kDiagonal>{}, Fixed<1>{},
-                        table.rows.data() + column * width, width, d_position_query + q0 * width, width);
-      for (int c = 0; c < columns; c += kTileRows)
-        matmul_rows<true>(smaller(kTileRows, columns - c), vectors, lanes, diagonals + c, Fixed<1>{},
-                          Fixed<kDiagonal>{}, position_query + q0 * width, width, d_rows + (column + c) * width, width);
+    for (int lane = 0; first < chunk.rows && lane < block.count; lane += kTogether) {
+      const Meeting at = meeting_of(lane);
+      if (!at.rows) continue;
+      lay_out_diagonals(at, d_scores + at.row * kBlock + lane);
+      for_each_tile(at, [&](int i, int lanes, int column) {
+        matmul_rows<true>(lanes, vectors, at.rows + lanes - 1, diagonals + i * kDiagonal + column, Fixed<kDiagonal>{},
+                          Fixed<1>{}, table.rows.data() + (at.column + column) * width, width,
+                          d_position_query + (lane + i) * width, width);
+      });
+      const int columns = at.rows + kTogether - 1;
+      for (int c = kTogether - at.lanes; c < columns; c += kTileRows) {
+        // The lanes that meet a row in one of these columns.
+        const int from = larger(0, kTogether - kTileRows - c);
+        const int to = smaller(at.lanes, kTogether + at.rows - 1 - c);
+        matmul_rows<true>(smaller(kTileRows, columns - c), vectors, to - from, diagonals + from * kDiagonal + c,
+                          Fixed<1>{}, Fixed<kDiagonal>{}, position_query + (lane + from) * width, width,
+                          d_rows + (at.column + c) * width, width);
+      }
     }
+  }
+
+  // diagonals = the numbers of `from`, [rows][kBlock], each in its column, and 0 where no row is met.
+  void lay_out_diagonals(const Meeting& at, const C* from) {
+    C* met = diagonals + kTogether - 1;
+    for (int i = 0; i < at.lanes; i++) {
+      memset(diagonals + i * kDiagonal, 0, sizeof(C) * (kTogether - 1 - i));
+      memset(met + i * kSkewed + at.rows, 0, sizeof(C) * i);
+    }
+    int r = 0;
+    for (; r + kVector <= at.rows; r += kVector)
+      for (int i = 0; i < at.lanes; i += kVector)
+        transpose(from + r * kBlock + i, kBlock, One{}, met + i * kSkewed + r, kSkewed);
+    for (; r < at.rows; r++)
+      for (int i = 0; i < at.lanes; i++) met[i * kSkewed + r] = from[r * kBlock + i];
   }
 
   // Folds the gradient of the head's diagonals into that of the user's table, and begins anew.

@@ -144,8 +144,8 @@ LONGSPAN_INLINE Vector<C> times(Vector<C> x, Factor factor) {
   else return x * factor;
 }
 
-// to[column][row] = factor * from[row][column], for a square as wide as a vector.
-template <class C, class Factor>
+// to[column][row] = factor * from[row][column], or that added to what is there, for a square as wide as a vector.
+template <bool Add = false, class C, class Factor>
 LONGSPAN_INLINE void transpose(const C* from, i64 from_row, Factor factor, C* to, i64 to_row) {
   constexpr int lanes = kLanes<C>;
   Vector<C> x[lanes], y[lanes];
@@ -169,7 +169,7 @@ LONGSPAN_INLINE void transpose(const C* from, i64 from_row, Factor factor, C* to
     for (int i = 0; i < lanes; i++) x[i] = y[i];
   }
 #pragma GCC unroll 16
-  for (int i = 0; i < lanes; i++) store(to + i * to_row, x[i]);
+  for (int i = 0; i < lanes; i++) store(to + i * to_row, Add ? load(to + i * to_row) + x[i] : x[i]);
 }
 
 template <class C>

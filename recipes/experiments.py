@@ -1,0 +1,170 @@
+"""What the scripts of this folder share: runs of recipes, one after the other, and tables of what came out.
+
+A run that has its result is not run again, and one that was cut off goes on, so a script may be stopped and
+started at will. Results are kept beside the page, as JSON: tables hold every run that was ever finished, and
+a run's folder may be deleted when no other one begins from it.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from longspan.training.run_folder import write_whole
+
+RECIPES = Path(__file__).parent / "cpu"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """A row of a table."""
+
+    table: str
+    name: str
+    title: str
+    recipe: str
+    overrides: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = (0,)
+    source: str | None = None
+    """Of the model, where it is not the one that all begin with."""
+    same_as: str | None = None
+    """Table and name of a run that is this one too."""
+
+    def folder(self, runs: Path, seed: int) -> Path:
+        """Of one of its runs."""
+        return runs / f"{self.same_as or f'{self.table}-{self.name}'}-{seed}"
+
+
+Model: TypeAlias = Callable[[Experiment, argparse.Namespace], Sequence[str]]
+"""The part of a command that says which model an experiment begins with."""
+
+
+def arguments(description: str | None, out: str) -> argparse.ArgumentParser:
+    """The options that all scripts have; ``out`` is where the page goes."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0] if description else None)
+    parser.add_argument("--data", type=Path, default=Path("data"))
+    parser.add_argument("--runs", type=Path, default=Path("runs"))
+    parser.add_argument("--out", type=Path, default=Path(out))
+    parser.add_argument(
+        "--precision", choices=("fp32", "bf16"), default="fp32", help="bf16 pays where the processor has it"
+    )
+    parser.add_argument("--only", nargs="*", default=[], help="beginnings of names, as in table-7-imdb")
+    parser.add_argument("--write-only", action="store_true", help="run nothing")
+    return parser
+
+
+def command(experiment: Experiment, seed: int, where: argparse.Namespace, model: Model) -> list[str]:
+    """The command of one run."""
+    return [
+        "longspan",
+        "train",
+        str(RECIPES / f"{experiment.recipe}.yaml"),
+        *("--out", str(experiment.folder(where.runs, seed)), "--resume"),
+        *("--data.root", str(where.data), "--data.cache", str(where.runs / "features")),
+        *model(experiment, where),
+        *("--run.seed", str(seed), "--data.split_seed", str(seed)),
+        *(("--run.precision", where.precision) if where.precision != "fp32" else ()),
+        *experiment.overrides,
+    ]
+
+
+Results: TypeAlias = dict[str, dict[str, Any]]
+"""Of runs, by the names of their folders."""
+
+
+def all_results(experiments: Iterable[Experiment], where: argparse.Namespace) -> Results:
+    """What came out of the runs so far, and of those before them; kept for those to come."""
+    kept = where.out.with_suffix(".json")
+    found: Results = json.loads(kept.read_text()) if kept.exists() else {}
+    for folder in (one.folder(where.runs, seed) for one in experiments for seed in one.seeds):
+        if (folder / "result.json").exists():
+            found[folder.name] = json.loads((folder / "result.json").read_text())
+    write_whole(kept, json.dumps(found, indent=1, sort_keys=True) + "\n")
+    return found
+
+
+def row(experiment: Experiment, results: Results) -> str | None:
+    """A line of a table: means over seeds, and the spread where there are several."""
+    names = [experiment.folder(Path(), seed).name for seed in experiment.seeds]
+    found = [results[name] for name in names if name in results]
+    if not found:
+        return None
+    cells: list[str] = []
+    for name in found[0]["scores"]:
+        values = [one["scores"][name] for one in found]
+        spread = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
+        cells.append(f"{name} {statistics.mean(values):.3f}{spread}")
+    minutes = statistics.mean(one["seconds"] for one in found) / 60
+    return f"| {experiment.title} | {len(found)} | {', '.join(cells)} | {minutes:.1f} |"
+
+
+def tables(
+    experiments: Sequence[Experiment],
+    where: argparse.Namespace,
+    said: argparse.Namespace,
+    model: Model,
+    *,
+    more: Callable[[str], Iterable[str]] = lambda table: (),
+) -> list[str]:
+    """The lines of all tables, each with the commands of its first runs.
+
+    Args:
+        experiments: the rows.
+        where: what the script was told.
+        said: the same as the commands on the page have it.
+        model: see `Model`.
+        more: further rows of a table that has some.
+    """
+    lines: list[str] = []
+    results = all_results(experiments, where)
+    for table in dict.fromkeys(one.table for one in experiments):
+        rows = [(one, row(one, results)) for one in experiments if one.table == table]
+        if any(text for _, text in rows):
+            lines += [
+                "",
+                f"## {table.replace('-', ' ').capitalize()}",
+                "",
+                "| | runs | scores | minutes |",
+                "|---|---|---|---|",
+            ]
+            lines += [text for _, text in rows if text]
+            lines += more(table)
+            lines += ["", "```sh", *(_said(one, said, model) for one, text in rows if text), "```"]
+    return lines
+
+
+def _said(experiment: Experiment, said: argparse.Namespace, model: Model) -> str:
+    words = command(experiment, experiment.seeds[0], said, model)
+    return " ".join(_quoted(word.replace(str(RECIPES), "recipes/cpu")) for word in words)
+
+
+def _quoted(word: str) -> str:
+    return f"'{word}'" if any(letter in word for letter in " {[#") else word
+
+
+def run(
+    experiments: Sequence[Experiment],
+    where: argparse.Namespace,
+    model: Model,
+    page: Callable[[argparse.Namespace], str],
+) -> None:
+    """Runs what is missing, and writes the page after every run."""
+    for experiment in experiments:
+        name = f"{experiment.table}-{experiment.name}"
+        chosen = not where.only or any(name.startswith(one) for one in where.only)
+        for seed in experiment.seeds if chosen and not where.write_only else ():
+            folder = experiment.folder(where.runs, seed)
+            # What others begin from must be there; of the rest the result is enough.
+            begun_from = any(other.source and folder.name in other.source for other in experiments)
+            is_known = not begun_from and folder.name in all_results(experiments, where)
+            if not (is_known or (folder / "result.json").exists()):
+                words = command(experiment, seed, where, model)
+                print(" ".join(words), flush=True)
+                subprocess.run([sys.executable, "-m", *words], check=True)
+                write_whole(where.out, page(where))
+    write_whole(where.out, page(where))
