@@ -36,7 +36,7 @@ def test_every_way_of_writing_is_stocks(settings: str, lengths: list[int]) -> No
     expected = generated(theirs, inputs, **SETTINGS[settings])
     said = generated(ours, inputs, **SETTINGS[settings])
     if SETTINGS[settings]["do_sample"]:
-        # Stock's encoder draws a number for each layer, though nothing is dropped: other words are drawn then.
+        # Stock draws a number for each encoder layer, though nothing is dropped: its words are others.
         assert len(said) == len(expected)
     else:
         assert torch.equal(said, expected)
