@@ -66,13 +66,14 @@ def test_the_long_model_computes_what_the_short_one_did(ending: str) -> None:
 
 
 def test_it_writes_what_the_short_one_wrote() -> None:
-    short = bart(forced_bos_token_id=7)
-    long = into_led(short, max_length=101, window=80)
+    short: Any = bart()
+    short.generation_config.forced_bos_token_id = 7
+    long: Any = into_led(short, max_length=101, window=80)
     inputs = documents([40, 17])
     inputs.pop("global_attention_mask")
     settings: dict[str, Any] = {"num_beams": 3, "max_new_tokens": 15, "do_sample": False}
-    expected = short.generate(**inputs, **settings)  # pyright: ignore
-    assert torch.equal(long.generate(**inputs, **settings), expected)  # pyright: ignore
+    expected = short.generate(**inputs, **settings)
+    assert torch.equal(long.generate(**inputs, **settings), expected)
     assert bool((expected[:, 1] == 7).all())
 
 
