@@ -11,6 +11,7 @@ from longspan.data.examples import SummarizedDocument
 from longspan.data.parts import read_part
 from longspan.data.summarization import (
     EMPTY_ARTICLE,
+    TITLE_ALONE,
     read_cnn_dailymail,
     read_qmsum,
     read_scientific_papers,
@@ -147,6 +148,8 @@ def test_scisummnet(tmp_path: Path, archive: bool) -> None:
         "top/A00/Reference_XML/A00.xml": PAPER,
         "top/A00/summary/A00.abstract.txt": "not this",
         "top/A00/summary/A00.scisummnet_human.txt": "A Title\nThey do.\nIt works.\n",
+        "top/A01/Reference_XML/A01.xml": PAPER,
+        "top/A01/summary/A01.scisummnet_human.txt": "A Title\n\n",
     }
     path = tmp_path / ("s.tar.gz" if archive else "s")
     if archive:
@@ -156,7 +159,9 @@ def test_scisummnet(tmp_path: Path, archive: bool) -> None:
             write(path / name, content)
     text = "A Title\nWe do.\n1 Introduction\nFirst & last."
     expected = SummarizedDocument(id="A00", text=text, summaries=("They do.\nIt works.",))
-    assert list(read_scisummnet(path)) == [expected]
+    dropped: Counter[str] = Counter()
+    assert list(read_scisummnet(path, dropped=dropped)) == [expected]
+    assert dropped == {TITLE_ALONE: 1}
 
 
 @pytest.mark.parametrize(

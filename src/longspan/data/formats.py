@@ -73,7 +73,6 @@ _READERS: Mapping[FormatName, Callable[[Path], Iterator[Example]]] = {
     "cnn-dailymail": summarization.read_cnn_dailymail,
     "qmsum": summarization.read_qmsum,
     "squality": summarization.read_squality,
-    "scisummnet": summarization.read_scisummnet,
 }
 
 
@@ -100,6 +99,8 @@ def read(
             return summarization.read_summarized(path, targets=targets)
         case "scientific-papers":
             return summarization.read_scientific_papers(path, dropped=dropped)
+        case "scisummnet":
+            return summarization.read_scisummnet(path, dropped=dropped)
         case "quac":
             return quac.read_quac(path, dropped=dropped)
         case "hotpotqa":

@@ -18,6 +18,7 @@ from longspan.data.records import Record, read_json_object, read_jsonl, records_
 Part = Literal["train", "dev", "test"]
 
 EMPTY_ARTICLE = "articles without a text or without an abstract"
+TITLE_ALONE = "papers whose summary is their title alone"
 _SENTENCE_MARK = re.compile(r"\s*</?S>\s*")
 _HUMAN_SUMMARY = ".scisummnet_human.txt"
 
@@ -118,28 +119,36 @@ def read_squality(path: Path, *, split: Part | None = None) -> Iterator[Summariz
                 yield from _questions_of(story)
 
 
-def read_scisummnet(path: Path) -> Iterator[SummarizedDocument]:
+def read_scisummnet(path: Path, *, dropped: Counter[str] | None = None) -> Iterator[SummarizedDocument]:
     """ScisummNet 2019 (Yasunaga et al.): whole papers of the ACL, a sentence a line, with human summaries.
 
     Args:
         path: the folder of the papers' folders, or an archive of it. In each, ``Reference_XML`` has the
             paper, and ``summary`` what is to be written, behind the title.
+        dropped: counts papers whose summary is a title alone, of which there are four.
 
     Raises:
         ValueError: a paper lacks its summary, or a summary its paper.
     """
     waiting: dict[str, str] = {}
     found = False
-    for file in open_files(path):
-        if plain_name(file.name).endswith(".xml"):
-            waiting[file.stem] = _paper(file)
-        elif plain_name(file.name).endswith(_HUMAN_SUMMARY):
-            found = True
-            if file.stem not in waiting:
-                raise ValueError(f"{file.name} comes before {file.stem}.xml; the paper must be there first")
-            # The first line is the paper's title.
-            summary = file.text().strip().partition("\n")[2]
-            yield SummarizedDocument(id=file.stem, text=waiting.pop(file.stem), summaries=(summary,))
+    with counted(path, dropped) as counter:
+        for file in open_files(path):
+            if plain_name(file.name).endswith(".xml"):
+                waiting[file.stem] = _paper(file)
+            elif plain_name(file.name).endswith(_HUMAN_SUMMARY):
+                found = True
+                if file.stem not in waiting:
+                    raise ValueError(
+                        f"{file.name} comes before {file.stem}.xml; the paper must be there first"
+                    )
+                text = waiting.pop(file.stem)
+                # The first line is the paper's title.
+                summary = file.text().strip().partition("\n")[2].strip()
+                if summary:
+                    yield SummarizedDocument(id=file.stem, text=text, summaries=(summary,))
+                else:
+                    counter[TITLE_ALONE] += 1
     if waiting:
         raise ValueError(f"{path}: {min(waiting)}.xml has no {min(waiting)}{_HUMAN_SUMMARY}")
     if not found:
