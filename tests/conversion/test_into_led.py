@@ -21,23 +21,21 @@ LENGTH = 40
 ENDINGS = ["Model", "ForConditionalGeneration", "ForQuestionAnswering"]
 
 
-def bart(ending: str = "ForConditionalGeneration", **fields: Any) -> PreTrainedModel:
+def bart(ending: str = "ForConditionalGeneration", **fields: Any) -> Any:
     """A tiny BART, in eval mode; no weight is 0 or 1 by default."""
-    config = transformers.BartConfig(
-        **{
-            "vocab_size": 99,
-            "d_model": 32,
-            "encoder_layers": 2,
-            "decoder_layers": 3,
-            "encoder_attention_heads": 4,
-            "decoder_attention_heads": 2,
-            "encoder_ffn_dim": 48,
-            "decoder_ffn_dim": 40,
-            "max_position_embeddings": LENGTH,
-            "activation_function": "relu",
-            **fields,
-        }
-    )
+    sizes: dict[str, Any] = {
+        "vocab_size": 99,
+        "d_model": 32,
+        "encoder_layers": 2,
+        "decoder_layers": 3,
+        "encoder_attention_heads": 4,
+        "decoder_attention_heads": 2,
+        "encoder_ffn_dim": 48,
+        "decoder_ffn_dim": 40,
+        "max_position_embeddings": LENGTH,
+        "activation_function": "relu",
+    }
+    config = transformers.BartConfig(**(sizes | fields))
     torch.manual_seed(0)
     model = getattr(transformers, f"Bart{ending}")(config)
     with torch.no_grad():
@@ -80,7 +78,7 @@ def test_it_writes_what_the_short_one_wrote() -> None:
 @pytest.mark.parametrize("method", ["copy", "random", "interpolate"])
 def test_only_the_encoder_s_positions_grow(method: Method) -> None:
     short = bart("Model")
-    long = into_led(short, max_length=101, window=8, positions=method)
+    long: Any = into_led(short, max_length=101, window=8, positions=method)
     learned = short.encoder.embed_positions.weight[2:]
     generator = torch.Generator().manual_seed(0)
     wanted = extend(learned, 101, offset=0, method=method, generator=generator)
@@ -99,7 +97,8 @@ def test_an_led_becomes_a_longer_one() -> None:
     longer = into_led(led, max_length=130, window=80)
     assert longer.config.max_encoder_position_embeddings == 130
     torch.testing.assert_close(said(longer, [40, 17]), said(bart(), [40, 17]), atol=1e-5, rtol=1e-5)
-    stock = transformers.LEDModel(transformers.LEDConfig(**{**led.config.to_dict(), "attention_window": 8}))
+    fields: dict[str, Any] = {**led.config.to_dict(), "attention_window": 8}
+    stock = transformers.LEDModel(transformers.LEDConfig(**fields))
     assert type(lengthen(stock, 70, 8)) is longspan.LEDModel
 
 
@@ -131,8 +130,9 @@ def test_other_heads_stay_in_place() -> None:
     ],
 )
 def test_what_cannot_be_is_refused(model: dict[str, Any], arguments: dict[str, Any], message: str) -> None:
+    how: dict[str, Any] = {"max_length": 100, "window": 8, **arguments}
     with pytest.raises(ValueError, match=message):
-        into_led(bart(**model), **{"max_length": 100, "window": 8, **arguments})
+        into_led(bart(**model), **how)
 
 
 def test_a_roberta_is_no_led() -> None:

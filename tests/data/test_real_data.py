@@ -21,6 +21,7 @@ from longspan.data.quac import read_quac
 from longspan.data.statistics import measure, words
 from longspan.data.summarization import (
     TITLE_ALONE,
+    Part,
     read_cnn_dailymail,
     read_qmsum,
     read_scisummnet,
@@ -181,7 +182,8 @@ def test_qmsum() -> None:
 
 def test_squality() -> None:
     path = real("squality/squality.tar.xz")
-    for split, questions in (("train", 250), ("dev", 125), ("test", 260)):
+    sizes: dict[Part, int] = {"train": 250, "dev": 125, "test": 260}
+    for split, questions in sizes.items():
         found = list(read_squality(path, split=split))
         assert len(found) == questions == len({one.id for one in found})
         assert sum(len(one.summaries) for one in found) == 4 * questions

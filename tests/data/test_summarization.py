@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -189,7 +189,7 @@ def test_queries_about_one_text_stay_in_one_part(tmp_path: Path) -> None:
     ]
     path = write_jsonl(tmp_path / "a.jsonl", *records)
     parts = [
-        {one.text for one in read_part(f"{path}#{part}", "summarization")}
+        {cast(SummarizedDocument, one).text for one in read_part(f"{path}#{part}", "summarization")}
         for part in ("train", "dev", "test")
-    ]  # pyright: ignore
+    ]
     assert sum(map(len, parts)) == 30 == len(set.union(*parts))

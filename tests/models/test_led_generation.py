@@ -74,7 +74,7 @@ def test_beams_share_the_document() -> None:
     assert cache.documents[0] is not None
     assert cache.documents[0].keys.shape == (2, 2, 31, 16)
     before = cache.documents[0].keys
-    cache.reorder_cache(torch.tensor([1, 0, 3, 2, 4, 4, 4, 5]))
+    cache.reorder_cache(cast(Any, torch.tensor([1, 0, 3, 2, 4, 4, 4, 5])))
     assert cache.documents[0].keys is before
     cache.reset()
     assert cache.documents == [None, None] and cache.get_seq_length() == 0

@@ -149,7 +149,7 @@ _SEQ2SEQ: dict[str, Any] = {
 def tiny_bart(folder: Path, *, seed: int = 0, **changes: Any) -> Path:
     """Saves transformers' BART, for `SHORT_LENGTH` tokens, and the tokenizer; gives the folder."""
     tokenizer = tiny_tokenizer()
-    sizes = _SEQ2SEQ | {"vocab_size": len(tokenizer), "max_position_embeddings": SHORT_LENGTH}
+    sizes: dict[str, Any] = _SEQ2SEQ | {"vocab_size": len(tokenizer), "max_position_embeddings": SHORT_LENGTH}
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         BartForConditionalGeneration(BartConfig(**(sizes | changes))).save_pretrained(folder)
@@ -160,7 +160,7 @@ def tiny_bart(folder: Path, *, seed: int = 0, **changes: Any) -> Path:
 def tiny_led(folder: Path, *, seed: int = 0, **changes: Any) -> Path:
     """Saves our LED, for `LONG_LENGTH` tokens, and the tokenizer; gives the folder."""
     tokenizer = tiny_tokenizer()
-    sizes = _SEQ2SEQ | {
+    sizes: dict[str, Any] = _SEQ2SEQ | {
         "vocab_size": len(tokenizer),
         "max_encoder_position_embeddings": LONG_LENGTH,
         "max_decoder_position_embeddings": SHORT_LENGTH,

@@ -116,7 +116,7 @@ def into_led(
         model = CLASSES[_ending(source)](config)
     model.load_state_dict(weights, assign=True)
     model.tie_weights()
-    if isinstance(model, LEDForConditionalGeneration) and source.generation_config is not None:
+    if isinstance(model, LEDForConditionalGeneration):
         model.generation_config = copy.deepcopy(source.generation_config)
     model.config.longspan = {"window": window, "max_length": max_length, "source_length": old_length}
     return model.train(source.training)

@@ -51,7 +51,7 @@ class LEDForConditionalGeneration(LEDPreTrainedModel, GenerationMixin):
     ) -> nn.Embedding:
         """As `transformers`' own; the bias of the logits goes along."""
         embeddings = super().resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
-        bias = cast(Tensor, self.final_logits_bias)
+        bias = self.final_logits_bias
         self.final_logits_bias = F.pad(bias, (0, embeddings.num_embeddings - bias.shape[1]))
         return embeddings
 
@@ -123,9 +123,8 @@ class LEDForConditionalGeneration(LEDPreTrainedModel, GenerationMixin):
     ) -> tuple[Any, dict[str, Any]]:
         # Only what is written is repeated for every beam: the decoder takes several rows for a document.
         documents = {name: model_kwargs.pop(name) for name in _OF_DOCUMENTS if name in model_kwargs}
-        input_ids, model_kwargs = super()._expand_inputs_for_generation(
-            expand_size, False, cast(Any, input_ids), **model_kwargs
-        )
+        expand: Any = super()._expand_inputs_for_generation  # pyright: ignore[reportAttributeAccessIssue]
+        input_ids, model_kwargs = expand(expand_size, False, input_ids, **model_kwargs)
         return input_ids, model_kwargs | documents
 
 
