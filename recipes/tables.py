@@ -1,6 +1,6 @@
 """Runs the paper's tables 5, 7 and 10 in small, one run after the other, and writes what came out.
 
-    python recipes/tables.py --data data --model models/granite-30m-english [--only table-5 ...]
+python recipes/tables.py --data data --model models/granite-30m-english [--only table-5 ...]
 """
 
 import argparse

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from longspan.models.auto import register_auto_classes as register_auto_classes
     from longspan.models.causal_lm import LongformerForCausalLM as LongformerForCausalLM
     from longspan.models.causal_lm_config import LongformerCausalLMConfig as LongformerCausalLMConfig
+    from longspan.models.led import LEDModel as LEDModel
+    from longspan.models.led_config import LEDConfig as LEDConfig
+    from longspan.models.led_heads import LEDForConditionalGeneration as LEDForConditionalGeneration
+    from longspan.models.led_heads import LEDForQuestionAnswering as LEDForQuestionAnswering
     from longspan.models.longformer import LongformerModel as LongformerModel
     from longspan.models.longformer_config import LongformerConfig as LongformerConfig
     from longspan.models.longformer_heads import LongformerForMaskedLM as LongformerForMaskedLM
@@ -36,6 +40,10 @@ __version__ = "0.1.0"
 # Every public name, and the module that it comes from. The models come through `auto`, which also
 # makes them known to transformers.
 _HOME = {
+    "LEDConfig": "longspan.models.auto",
+    "LEDForConditionalGeneration": "longspan.models.auto",
+    "LEDForQuestionAnswering": "longspan.models.auto",
+    "LEDModel": "longspan.models.auto",
     "LongformerCausalLMConfig": "longspan.models.auto",
     "LongformerConfig": "longspan.models.auto",
     "LongformerForCausalLM": "longspan.models.auto",
@@ -55,6 +63,10 @@ _HOME = {
 }
 
 __all__ = [
+    "LEDConfig",
+    "LEDForConditionalGeneration",
+    "LEDForQuestionAnswering",
+    "LEDModel",
     "LongformerCausalLMConfig",
     "LongformerConfig",
     "LongformerForCausalLM",

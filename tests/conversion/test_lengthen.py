@@ -14,6 +14,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
 
+from longspan.conversion import into_led
 from longspan.conversion.architectures import ARCHITECTURES
 from longspan.conversion.into_longformer import CLASSES, FAMILIES
 from longspan.conversion.lengthen import lengthen
@@ -287,12 +288,14 @@ def check_sentence_encoder(short: PreTrainedModel, folder: Path) -> None:
 
 def test_the_page_lists_what_can_be_lengthened() -> None:
     page = (Path(__file__).parents[2] / "docs" / "lengthen.md").read_text()
-    rows = re.findall(r"^\| (.+) \| (yes|no) \| (yes|no) \|$", page, flags=re.MULTILINE)
+    rows = re.findall(r"^\| (.+) \| (yes|no) \| (yes|no) \| (yes|no) \|$", page, flags=re.MULTILINE)
     listed = {
-        name: (longformer == "yes", same == "yes")
-        for names, longformer, same in rows
+        name: (longformer == "yes", led == "yes", same == "yes")
+        for names, longformer, led, same in rows
         for name in re.findall(r"`(.+?)`", names)
     }
-    known = {name for name in {*FAMILIES, *ARCHITECTURES} if name != "longspan_longformer"}
-    assert listed == {name: (name in FAMILIES, name in ARCHITECTURES) for name in known}
-    assert all(f"`{ending}`" in page for ending in CLASSES)
+    known = {name for name in {*FAMILIES, *into_led.FAMILIES, *ARCHITECTURES} if "longspan" not in name}
+    assert listed == {
+        name: (name in FAMILIES, name in into_led.FAMILIES, name in ARCHITECTURES) for name in known
+    }
+    assert all(f"`{ending}`" in page for ending in (*CLASSES, *into_led.CLASSES))

@@ -19,7 +19,8 @@ EXAMPLES: dict[str, str] = dict(
 
 
 def test_the_page_has_an_example_for_each_task() -> None:
-    tasks = ["text", "classification", "qa", "candidates", "multihop", "coreference", "tagging", "bytes"]
+    tasks = ["text", "classification", "qa", "candidates", "multihop", "coreference", "tagging"]
+    tasks += ["summarization", "bytes"]
     assert list(EXAMPLES) == tasks
 
 

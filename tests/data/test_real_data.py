@@ -19,6 +19,14 @@ from longspan.data.extractive_qa import read_squad
 from longspan.data.hotpotqa import read_hotpotqa, split_hotpotqa
 from longspan.data.quac import read_quac
 from longspan.data.statistics import measure, words
+from longspan.data.summarization import (
+    TITLE_ALONE,
+    Part,
+    read_cnn_dailymail,
+    read_qmsum,
+    read_scisummnet,
+    read_squality,
+)
 from longspan.data.text8 import write_text8
 from longspan.data.texts import read_enwik8, read_texts, read_wikitext
 
@@ -164,3 +172,34 @@ def test_text8(tmp_path: Path) -> None:
     assert write_text8(real("enwik8/enwik8.xz"), tmp_path / "text8", size=200) == 200
     published = b" anarchism originated as a term of abuse first used against early working class radicals "
     assert (tmp_path / "text8").read_bytes().startswith(published)
+
+
+def test_qmsum() -> None:
+    path = real("qmsum/qmsum.tar.xz")
+    counts = [sum(1 for _ in read_qmsum(path, split=split)) for split in ("train", "dev", "test")]
+    assert counts == [1257, 272, 281]
+
+
+def test_squality() -> None:
+    path = real("squality/squality.tar.xz")
+    sizes: dict[Part, int] = {"train": 250, "dev": 125, "test": 260}
+    for split, questions in sizes.items():
+        found = list(read_squality(path, split=split))
+        assert len(found) == questions == len({one.id for one in found})
+        assert sum(len(one.summaries) for one in found) == 4 * questions
+
+
+def test_scisummnet() -> None:
+    dropped: Counter[str] = Counter()
+    papers = list(read_scisummnet(real("scisummnet/scisummnet_task2.tar.xz"), dropped=dropped))
+    assert dropped == {TITLE_ALONE: 4}
+    assert len(papers) == 974 == len({one.id for one in papers})
+    assert 4400 < measure(papers, words).mean < 4900
+    assert all(one.summaries[0].strip() for one in papers)
+
+
+@pytest.mark.slow
+def test_cnn_dailymail() -> None:
+    news = list(read_cnn_dailymail(real("cnndm10k/cnndm10k.jsonl.xz")))
+    assert len(news) == 10000
+    assert 650 < measure(news, words).mean < 680

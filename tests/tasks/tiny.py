@@ -12,10 +12,18 @@ from tokenizers import Tokenizer, decoders, pre_tokenizers, trainers
 from tokenizers.models import BPE
 from tokenizers.processors import RobertaProcessing
 from torch import nn
-from transformers import PreTrainedTokenizerFast, RobertaConfig, RobertaForMaskedLM
+from transformers import (
+    BartConfig,
+    BartForConditionalGeneration,
+    PreTrainedTokenizerFast,
+    RobertaConfig,
+    RobertaForMaskedLM,
+)
 
 from longspan.models.causal_lm import LongformerForCausalLM
 from longspan.models.causal_lm_config import LongformerCausalLMConfig
+from longspan.models.led_config import LEDConfig
+from longspan.models.led_heads import LEDForConditionalGeneration
 from longspan.models.longformer_config import LongformerConfig
 from longspan.models.longformer_heads import LongformerForMaskedLM
 from longspan.tasks.task import Task
@@ -117,6 +125,50 @@ def tiny_longformer(folder: Path, *, seed: int = 0, **changes: Any) -> Path:
         torch.manual_seed(seed)
         model = LongformerForMaskedLM(LongformerConfig(**(sizes | changes)))
     model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+_SEQ2SEQ: dict[str, Any] = {
+    "d_model": 32,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 48,
+    "decoder_ffn_dim": 48,
+    "dropout": 0.0,
+    "init_std": 0.2,
+    "pad_token_id": 1,
+    "bos_token_id": 0,
+    "eos_token_id": 2,
+    "decoder_start_token_id": 2,
+}
+
+
+def tiny_bart(folder: Path, *, seed: int = 0, **changes: Any) -> Path:
+    """Saves transformers' BART, for `SHORT_LENGTH` tokens, and the tokenizer; gives the folder."""
+    tokenizer = tiny_tokenizer()
+    sizes: dict[str, Any] = _SEQ2SEQ | {"vocab_size": len(tokenizer), "max_position_embeddings": SHORT_LENGTH}
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        BartForConditionalGeneration(BartConfig(**(sizes | changes))).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def tiny_led(folder: Path, *, seed: int = 0, **changes: Any) -> Path:
+    """Saves our LED, for `LONG_LENGTH` tokens, and the tokenizer; gives the folder."""
+    tokenizer = tiny_tokenizer()
+    sizes: dict[str, Any] = _SEQ2SEQ | {
+        "vocab_size": len(tokenizer),
+        "max_encoder_position_embeddings": LONG_LENGTH,
+        "max_decoder_position_embeddings": SHORT_LENGTH,
+        "attention_window": ATTENTION_WINDOW,
+    }
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        LEDForConditionalGeneration(LEDConfig(**(sizes | changes))).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 

@@ -23,7 +23,7 @@ from longspan.training.metrics_log import read_metrics
 from longspan.training.recipe import read_recipe
 from longspan.training.schedules import warmup_steps
 from longspan.training.stages import stages_of
-from tests.tasks.tiny import tiny_causal_lm, tiny_longformer
+from tests.tasks.tiny import tiny_causal_lm, tiny_led, tiny_longformer
 from tests.training.runs import write_recipe
 
 ROOT = Path(__file__).parents[2]
@@ -36,6 +36,7 @@ TARGETS = {
     "hotpotqa": ("answer", "supporting_facts", "type"),
     "coreference": ("clusters",),
     "tagging": ("tags",),
+    "summarization": ("summary", "summaries"),
     "masked-lm": (),
     "causal-lm": (),
 }
@@ -47,6 +48,7 @@ SAID = {
     "hotpotqa": {"answer", "supporting_facts", "paragraphs"},
     "coreference": {"clusters", "mentions"},
     "tagging": {"words", "tags"},
+    "summarization": {"summary"},
     "masked-lm": {"masks", "loss", "tokens", "right", "characters"},
     "causal-lm": {"loss", "tokens", "bytes", "characters"},
 }
@@ -61,6 +63,11 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def causal_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_causal_lm(tmp_path_factory.mktemp("causal"))
+
+
+@pytest.fixture(scope="module")
+def led_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_led(tmp_path_factory.mktemp("led"))
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: f"{path.parent.name}/{path.stem}")
@@ -165,9 +172,9 @@ def _without_targets(sample: Path, out: Path, targets: tuple[str, ...]) -> Path:
 
 @pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_task_from_its_sample_to_predictions(
-    path: Path, model: Path, causal_model: Path, tmp_path: Path
+    path: Path, model: Path, causal_model: Path, led_model: Path, tmp_path: Path
 ) -> None:
-    source = causal_model if path.stem == "bytes" else model
+    source = {"bytes": causal_model, "summarization": led_model}.get(path.stem, model)
     recipe = read_recipe(path, _arguments(source, tmp_path / "cache"))
     scores = train(recipe, tmp_path / "run")
     task = TASKS[recipe.task]

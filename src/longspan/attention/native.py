@@ -181,10 +181,10 @@ def _(
 
 
 def _save(ctx: object, inputs: tuple[object, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    *inputs, _ = inputs  # whether the rest is kept, which is seen from the rest
-    tensors = [item if isinstance(item, Tensor) else None for item in inputs]
+    kept = inputs[:-1]  # the last says whether the rest is kept, which is seen from the rest
+    tensors = [item if isinstance(item, Tensor) else None for item in kept]
     ctx.save_for_backward(*output, *tensors)  # pyright: ignore
-    ctx.others = [None if isinstance(item, Tensor) else item for item in inputs]  # pyright: ignore
+    ctx.others = [None if isinstance(item, Tensor) else item for item in kept]  # pyright: ignore
     ctx.set_materialize_grads(False)  # pyright: ignore
 
 

@@ -212,7 +212,7 @@ def _attention_error(setting: Setting) -> float:
     for impl in (setting.impl, "reference"):
         inputs = make_inputs(work, training=True)
         values: list[Tensor] = []
-        for call, leaves in _attentions(small, inputs, cast(Implementation, impl)).values():
+        for call, leaves in _attentions(small, inputs, impl).values():
             out = call()
             values += [out.detach(), *torch.autograd.grad(out, leaves, inputs.grad)]
         outcomes.append(values)

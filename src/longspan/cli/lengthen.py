@@ -12,7 +12,7 @@ def lengthen(
     *,
     max_length: int = 4096,
     window: int = 512,
-    into: Literal["auto", "longformer", "same"] = "auto",
+    into: Literal["auto", "longformer", "led", "same"] = "auto",
     positions: Literal["copy", "random", "interpolate"] = "copy",
     seed: int = 0,
     overwrite: bool = False,
@@ -27,7 +27,8 @@ def lengthen(
         out: folder of the long one.
         max_length: the most tokens of an input.
         window: tokens that a token sees, both sides together.
-        into: longformer, or the same class with windowed attention; auto is longformer where possible.
+        into: longformer, led (of BART), or the same class with windowed attention; auto is the first of
+            these that is possible.
         positions: embeddings of new positions: the learned ones repeated, random ones, or the learned
             ones stretched.
         seed: of random positions.

@@ -1,23 +1,23 @@
 """`lengthen`: one call from a short pretrained model to a long one.
 
-Where the short model can become a Longformer it becomes one, with projections of their own for
-global tokens; other models keep their class and get windowed attention in place. How a model was
+Where the short model can become a Longformer, or an LED, it becomes one, with projections of their own
+for global tokens; other models keep their class and get windowed attention in place. How a model was
 made stays written in ``model.config.longspan``.
 """
 
 import os
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from transformers import PreTrainedModel
 
 import longspan
+from longspan.conversion import into_led, into_longformer
 from longspan.conversion.in_place import lengthen_in_place
-from longspan.conversion.into_longformer import into_longformer, obstacles
 from longspan.conversion.loading import load_source
 from longspan.conversion.position_tables import Method
 
-Into = Literal["auto", "longformer", "same"]
+Into = Literal["auto", "longformer", "led", "same"]
 
 
 def lengthen(
@@ -39,14 +39,15 @@ def lengthen(
         model_or_path: a loaded model, or a folder or name on the Hub to load one from.
         max_length: the most tokens of an input; any number from the short model's on.
         window: tokens that a token sees, both sides together.
-        into: "longformer", a new `longspan.LongformerModel` or the class with the same head;
-            "same", the model itself, changed in place; "auto", the first where it is possible.
+        into: "longformer", a new `longspan.LongformerModel` or the class with the same head; "led", a new
+            `longspan.LEDModel` or the like; "same", the model itself, changed in place; "auto", the first
+            of these that is possible.
         positions: where the embeddings of new positions come from: "copy" repeats the learned ones,
             "random" draws new ones, "interpolate" stretches the learned ones over all positions.
         seed: of ``positions="random"``.
 
     Returns:
-        A new Longformer, ``model_or_path`` not changed; or ``model_or_path`` itself, in place.
+        A new Longformer or LED, ``model_or_path`` not changed; or ``model_or_path`` itself, in place.
 
     Raises:
         ValueError: an argument is wrong, or the model cannot be lengthened so; the message says why.
@@ -59,20 +60,21 @@ def lengthen(
             raise ValueError(f"{name} is {value}; it must be at least {least}")
     source = model_or_path if isinstance(model_or_path, PreTrainedModel) else load_source(model_or_path)
     made_from = {"source": _name(model_or_path), "source_class": type(source).__name__}
-    reasons = obstacles(source) if into == "auto" else []
-    if into == "same" or reasons:
+    how: dict[str, Any] = {"max_length": max_length, "window": window, "positions": positions, "seed": seed}
+    reasons: list[str] = []
+    if into == "auto":
+        into, reasons = _best(source)
+    if into == "longformer":
+        model = into_longformer.into_longformer(source, **how)
+    elif into == "led":
+        model = into_led.into_led(source, **how)
+    else:
         try:
-            model = lengthen_in_place(
-                source, max_length=max_length, window=window, positions=positions, seed=seed
-            )
+            model = lengthen_in_place(source, **how)
         except ValueError as error:
             if not reasons:
                 raise
-            raise ValueError(
-                f"{error}; and {type(source).__name__} cannot become a Longformer: {'; '.join(reasons)}"
-            ) from error
-    else:
-        model = into_longformer(source, max_length=max_length, window=window, positions=positions, seed=seed)
+            raise ValueError(f"{error}; and {type(source).__name__} {'; '.join(reasons)}") from error
     model.config.longspan = {
         **made_from,
         **model.config.longspan,
@@ -81,6 +83,19 @@ def lengthen(
         "version": longspan.__version__,
     }
     return model
+
+
+def _best(source: PreTrainedModel) -> tuple[Into, list[str]]:
+    """What "auto" is for a model, and why it is nothing better."""
+    longformer, led = into_longformer.obstacles(source), into_led.obstacles(source)
+    if not longformer:
+        return "longformer", []
+    if not led:
+        return "led", []
+    return "same", [
+        f"cannot become a Longformer: {', '.join(longformer)}",
+        f"cannot become an LED: {', '.join(led)}",
+    ]
 
 
 def _name(model_or_path: PreTrainedModel | str | os.PathLike[str]) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 import transformers
 from transformers import AutoModel, AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from longspan.conversion.into_longformer import CLASSES
+from longspan.conversion import into_led, into_longformer
 from longspan.models.auto import register_auto_classes
 
 _VOCABULARIES = (
@@ -72,9 +72,9 @@ def load_tokenizer(path: str | os.PathLike[str]) -> PreTrainedTokenizerBase | No
 
 
 def _class_of(fields: dict[str, Any]) -> Any:
-    """A class with ``from_pretrained``; ours for a Longformer."""
+    """A class with ``from_pretrained``; ours for a Longformer and an LED."""
     names = fields.get("architectures") or ["AutoModel"]
-    ours = {kind.__name__: kind for kind in CLASSES.values()}
+    ours = {kind.__name__: kind for kind in (*into_longformer.CLASSES.values(), *into_led.CLASSES.values())}
     kind = ours.get(names[0]) or getattr(transformers, names[0], None)
     if kind is None:
         raise ValueError(f"architectures in its configuration is {names}; transformers has no {names[0]}")

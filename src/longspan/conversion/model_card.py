@@ -5,6 +5,7 @@ from pathlib import Path
 
 from transformers import PreTrainedModel
 
+from longspan.models.led_base import LEDPreTrainedModel
 from longspan.models.longformer import LongformerPreTrainedModel
 
 _POSITIONS = {
@@ -12,6 +13,8 @@ _POSITIONS = {
     "random": "the learned embeddings, then random ones (seed {seed})",
     "interpolate": "the learned embeddings, stretched",
 }
+
+_OURS = (LongformerPreTrainedModel, LEDPreTrainedModel)
 
 _CARD = """\
 ---
@@ -56,7 +59,6 @@ def model_card(model: PreTrainedModel, *, title: str, licence: str | None) -> st
         licence: of the source, where it is known.
     """
     made = model.config.longspan
-    is_longformer = isinstance(model, LongformerPreTrainedModel)
     front = f"license: {licence}\n" if licence else ""
     source_class = f"`{made['source_class']}`"
     return _CARD.format(
@@ -71,7 +73,7 @@ def model_card(model: PreTrainedModel, *, title: str, licence: str | None) -> st
         positions=_POSITIONS[made["positions"]].format(seed=made["seed"]),
         global_tokens=(
             "have projections of their own, which began as copies of the local ones"
-            if is_longformer
+            if isinstance(model, _OURS)
             else "share the projections of all others"
         ),
         licence=licence or "not named in its README",
@@ -100,7 +102,7 @@ def _loading(model: PreTrainedModel, title: str) -> str:
     # A pooler that was not saved would come back with random weights.
     lacks_pooler = model.base_model is model and getattr(model, "pooler", True) is None
     arguments = f'"{title}"' + (", add_pooling_layer=False" if lacks_pooler else "")
-    if not isinstance(model, LongformerPreTrainedModel):
+    if not isinstance(model, _OURS):
         return (
             "from longspan.conversion.in_place import load_in_place\n\n"
             f"model = load_in_place({arguments})  # a {kind}"

@@ -13,8 +13,9 @@ from transformers.models.led import modeling_led as led
 from transformers.models.longformer import modeling_longformer as stock
 
 from longspan.attention.pattern import Pattern
-from longspan.conversion import fast_led
+from longspan.conversion.fast_led import FastLEDEncoder
 from longspan.models import longformer as ours
+from longspan.models.led_encoder import LEDEncoderLayer
 from longspan.nn.dropout import Dropout
 from longspan.nn.longformer import LongformerSelfAttention
 
@@ -31,8 +32,8 @@ _FAST: dict[type[nn.Module], type[nn.Module]] = {
     stock.LongformerIntermediate: ours.LongformerIntermediate,
     stock.LongformerOutput: ours.LongformerResidual,
     stock.LongformerPooler: ours.LongformerPooler,
-    led.LEDEncoder: fast_led.LEDEncoder,
-    led.LEDEncoderLayer: fast_led.LEDEncoderLayer,
+    led.LEDEncoder: FastLEDEncoder,
+    led.LEDEncoderLayer: LEDEncoderLayer,
     led.LEDEncoderSelfAttention: LongformerSelfAttention,
     nn.Dropout: Dropout,
 }

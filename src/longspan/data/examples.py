@@ -146,6 +146,18 @@ class TaggedSentence:
     """Empty where nobody knows."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummarizedDocument:
+    """A text and what is to be written about it."""
+
+    id: str
+    text: str
+    query: str = ""
+    """What the summary is to say; empty where it is one of the whole text."""
+    summaries: tuple[str, ...] = ()
+    """All that count as right; empty where nobody knows."""
+
+
 Example: TypeAlias = (
     Document
     | ByteDocument
@@ -155,4 +167,5 @@ Example: TypeAlias = (
     | MultiHopQuestion
     | CoreferenceDocument
     | TaggedSentence
+    | SummarizedDocument
 )

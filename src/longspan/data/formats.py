@@ -16,6 +16,7 @@ from longspan.data import (
     extractive_qa,
     hotpotqa,
     quac,
+    summarization,
     tagging,
     texts,
     triviaqa,
@@ -30,6 +31,7 @@ FormatName: TypeAlias = Literal[
     "multihop",
     "coreference",
     "tagging",
+    "summarization",
     "bytes",
     "enwik8",
     "text8",
@@ -45,6 +47,11 @@ FormatName: TypeAlias = Literal[
     "ontogum",
     "conll-tags",
     "wikitext",
+    "scientific-papers",
+    "cnn-dailymail",
+    "qmsum",
+    "squality",
+    "scisummnet",
 ]
 
 _READERS: Mapping[FormatName, Callable[[Path], Iterator[Example]]] = {
@@ -63,6 +70,9 @@ _READERS: Mapping[FormatName, Callable[[Path], Iterator[Example]]] = {
     "wikihop": candidates.read_wikihop,
     "conll-tags": tagging.read_conll_tags,
     "wikitext": texts.read_wikitext,
+    "cnn-dailymail": summarization.read_cnn_dailymail,
+    "qmsum": summarization.read_qmsum,
+    "squality": summarization.read_squality,
 }
 
 
@@ -75,8 +85,8 @@ def read(
         path: where they are.
         format: how they are written.
         dropped: counts what is left out by rule, by reason; without it, that is logged.
-        targets: whether our JSONL must have what is learned: labels, tags, clusters. What is wanted of new
-            documents is not known.
+        targets: whether our JSONL must have what is learned: labels, tags, clusters, summaries. What is
+            wanted of new documents is not known.
     """
     match format:
         case "classification":
@@ -85,6 +95,12 @@ def read(
             return coreference.read_coreference(path, targets=targets)
         case "tagging":
             return tagging.read_tagged(path, targets=targets)
+        case "summarization":
+            return summarization.read_summarized(path, targets=targets)
+        case "scientific-papers":
+            return summarization.read_scientific_papers(path, dropped=dropped)
+        case "scisummnet":
+            return summarization.read_scisummnet(path, dropped=dropped)
         case "quac":
             return quac.read_quac(path, dropped=dropped)
         case "hotpotqa":

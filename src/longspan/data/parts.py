@@ -9,7 +9,15 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from longspan.data import byte_texts, classification, coreference, extractive_qa, formats, hotpotqa
+from longspan.data import (
+    byte_texts,
+    classification,
+    coreference,
+    extractive_qa,
+    formats,
+    hotpotqa,
+    summarization,
+)
 from longspan.data.examples import Example
 from longspan.data.formats import FormatName
 from longspan.data.splits import FRACTIONS, Splits, places
@@ -19,6 +27,8 @@ _OFFICIAL: Mapping[FormatName, tuple[str, ...]] = {
     "imdb": ("train", "test"),
     "peerread": ("train", "dev", "test"),
     "ontogum": ("train", "dev", "test", "test2"),
+    "qmsum": ("train", "dev", "test"),
+    "squality": ("train", "dev", "test"),
 }
 # What the parts of a seeded split have the same share of, and what no two of them have.
 _STRATA: Mapping[FormatName, Callable[[Any], str]] = {
@@ -29,6 +39,7 @@ _GROUPS: Mapping[FormatName, Callable[[Any], str]] = {
     "hyperpartisan": classification.longest_paragraph,
     "qa": extractive_qa.dialogue_of,
     "quac": extractive_qa.dialogue_of,
+    "summarization": summarization.text_of,
 }
 
 
@@ -64,6 +75,10 @@ def read_part(
             return classification.read_peerread(path, split=split)
         case "ontogum":
             return coreference.read_ontogum(path, split=split)
+        case "qmsum":
+            return summarization.read_qmsum(path, split=split)
+        case "squality":
+            return summarization.read_squality(path, split=split)
         case "enwik8":
             return byte_texts.read_enwik8_bytes(path, split)
         case "text8":

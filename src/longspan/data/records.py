@@ -13,7 +13,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, cast
 
-from longspan.data.files import open_file, whole
+from longspan.data.files import OpenFile, open_file, whole
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _CHUNK = 1 << 20
@@ -127,20 +127,33 @@ def read_jsonl(path: Path, *, unique: str | None = None) -> Iterator[Record]:
         path: plain, .gz or .xz.
         unique: a field, a string or an integer, that no two records may share.
     """
-    seen: dict[str, int] = {}
     with open_file(path) as file:
-        for number, line in file.lines():
-            where = f"{path}, line {number}"
-            try:
-                record = as_record(json.loads(line), where)
-            except json.JSONDecodeError as error:
-                right = "it must be one JSON object"
-                raise ValueError(f"{where}, column {error.colno}: {error.msg}; {right}") from error
-            if unique is not None:
-                key = record.text_or_number(unique)
-                if seen.setdefault(key, number) != number:
-                    raise record.error(unique, f"unique, but line {seen[key]} has it too")
-            yield record
+        yield from records_of(file, unique=unique)
+
+
+def records_of(file: OpenFile, *, unique: str | None = None) -> Iterator[Record]:
+    """One object a line, of a file that is open; see `read_jsonl`."""
+    seen: dict[str, int] = {}
+    for number, line in file.lines():
+        where = f"{file.name}, line {number}"
+        try:
+            record = as_record(json.loads(line), where)
+        except json.JSONDecodeError as error:
+            right = "it must be one JSON object"
+            raise ValueError(f"{where}, column {error.colno}: {error.msg}; {right}") from error
+        if unique is not None:
+            key = record.text_or_number(unique)
+            if seen.setdefault(key, number) != number:
+                raise record.error(unique, f"unique, but line {seen[key]} has it too")
+        yield record
+
+
+def read_json_object(file: OpenFile) -> Record:
+    """The one object that an open file is."""
+    try:
+        return as_record(json.loads(file.text()), file.name)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{file.name}, line {error.lineno}: {error.msg}; it must be JSON") from error
 
 
 def read_json_items(path: Path, key: str | None = None) -> Iterator[Record]:

@@ -18,6 +18,7 @@ from longspan.data.examples import (
     LabelledDocument,
     MultiHopQuestion,
     Question,
+    SummarizedDocument,
     TaggedSentence,
 )
 
@@ -85,6 +86,9 @@ def texts_of(example: Example) -> Iterator[str]:
         case Question():
             yield example.question
             yield from (document.text for document in example.documents)
+        case SummarizedDocument():
+            yield example.query
+            yield example.text
         case CandidateQuestion():
             yield example.query
             yield from example.candidates

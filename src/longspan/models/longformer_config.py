@@ -12,7 +12,7 @@ from transformers import LongformerConfig as StockLongformerConfig
 
 from longspan.attention.attend import Implementation
 from longspan.attention.pattern import Pattern
-from longspan.models.per_layer import dilations_of_layer, of_layer
+from longspan.models.per_layer import both_sides, patterns_of_layer, stock_computes
 
 STOCK_MODEL_TYPE = StockLongformerConfig.model_type
 _POSITIONS = ("learned", "sinusoidal", "none")
@@ -59,18 +59,13 @@ class LongformerConfig(StockLongformerConfig):
         Raises:
             ValueError: the fields do not describe one.
         """
-        window = of_layer("attention_window", self.attention_window, layer, self.num_hidden_layers)
-        least = 1 if self.causal else 2
-        if not isinstance(window, int) or window < least:
-            raise ValueError(
-                f"attention_window is {window!r} in layer {layer}; it must be an integer >= {least}"
-            )
-        dilations = dilations_of_layer(
-            self.attention_dilation, layer, self.num_hidden_layers, self.num_attention_heads
-        )
-        side = window // 2
-        return tuple(
-            Pattern(left=side, right=0 if self.causal else side, dilation=dilation) for dilation in dilations
+        return patterns_of_layer(
+            self.attention_window,
+            self.attention_dilation,
+            layer,
+            self.num_hidden_layers,
+            self.num_attention_heads,
+            causal=self.causal,
         )
 
     @property
@@ -81,17 +76,17 @@ class LongformerConfig(StockLongformerConfig):
     @property
     def is_stock(self) -> bool:
         """Whether stock transformers computes the same model."""
-        windows = (
-            self.attention_window if isinstance(self.attention_window, list) else [self.attention_window]
-        )
-        # Stock pads to the widest window and cuts that into every layer's.
-        fits = all(w % 2 == 0 and w > 2 and max(windows) % w == 0 for w in windows)
         undilated = all(
             pattern.dilation == 1
             for layer in range(self.num_hidden_layers)
             for pattern in self.patterns(layer)
         )
-        return fits and undilated and not self.causal and self.position_kind == "learned"
+        return (
+            stock_computes(self.attention_window)
+            and undilated
+            and not self.causal
+            and self.position_kind == "learned"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON; the model type says whether stock transformers can take it."""
@@ -119,13 +114,6 @@ class LongformerConfig(StockLongformerConfig):
 
 def _from_original(fields: dict[str, Any]) -> dict[str, Any]:
     """The fields of allenai/longformer's configuration in ours."""
-    fields = dict(fields)
-    mode = fields.pop("attention_mode")
-    if mode == "sliding_chunks_no_overlap":
-        raise ValueError(
-            f"attention_mode is {mode!r}, whose windows are not sliding; it must be sliding_chunks or tvm"
-        )
-    fields["attention_window"] = [2 * one_sided for one_sided in fields["attention_window"]]
+    fields = both_sides(fields)
     fields["causal"] = bool(fields.pop("autoregressive", False))
-    fields.setdefault("attention_dilation", 1)
     return fields

@@ -16,10 +16,13 @@ import longspan
 from longspan.conversion.in_place import has_window, restore_window
 from longspan.conversion.lengthen import lengthen
 from longspan.conversion.position_tables import Method
+from longspan.models.led_base import LEDPreTrainedModel
+from longspan.models.led_config import STOCK_MODEL_TYPE as STOCK_LED
+from longspan.models.led_config import LEDConfig
 from longspan.models.longformer import LongformerPreTrainedModel
 from longspan.models.longformer_config import STOCK_MODEL_TYPE, LongformerConfig
 
-Head = Literal["MaskedLM", "SequenceClassification", "QuestionAnswering", "TokenClassification"]
+Head = Literal["MaskedLM", "SequenceClassification", "QuestionAnswering", "TokenClassification", "Seq2SeqLM"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,9 +63,7 @@ def load_model(
     Raises:
         ValueError: the source cannot be loaded, lacks weights, or cannot be lengthened so.
     """
-    if settings.dropout is not None:
-        config |= {"hidden_dropout_prob": settings.dropout, "attention_probs_dropout_prob": settings.dropout}
-    model = _pretrained(settings.source, head, config)
+    model = _pretrained(settings.source, head, config, settings.dropout)
     if settings.max_length is not None:
         model = lengthen(model, settings.max_length, settings.window, positions=settings.positions)
     if not settings.separate_global_projections:
@@ -110,14 +111,19 @@ def copy_global_projections(model: nn.Module) -> None:
 
 def call(model: nn.Module, batch: dict[str, Tensor]) -> Any:
     """Runs a Hugging Face model, base or with a head, on the common fields of a batch."""
+    return model(**inputs_of(model, batch), return_dict=True)
+
+
+def inputs_of(model: nn.Module, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The common fields of a batch, as arguments of a Hugging Face model: global tokens where it has any."""
     inputs = {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"]}
-    if isinstance(model, LongformerPreTrainedModel) or has_window(model):
+    if isinstance(model, LongformerPreTrainedModel | LEDPreTrainedModel) or has_window(model):
         # Given even where no token is global: some heads would choose their own otherwise.
         is_global = batch.get("is_global")
         inputs["global_attention_mask"] = (
             inputs["attention_mask"] * 0 if is_global is None else is_global.long()
         )
-    return model(**inputs, return_dict=True)
+    return inputs
 
 
 class EncoderWithHead(nn.Module):
@@ -163,16 +169,26 @@ def head_parameters(model: nn.Module) -> set[str]:
     return {name for name, _ in model.named_parameters() if not name.startswith("encoder.")}
 
 
-def _pretrained(source: str, head: Head | None, config: dict[str, Any]) -> PreTrainedModel:
+def _pretrained(
+    source: str, head: Head | None, config: dict[str, Any], dropout: float | None
+) -> PreTrainedModel:
     try:
         fields, _ = PreTrainedConfig.get_config_dict(source)
     except OSError as error:
         raise ValueError(f"model.source is {source!r}: {' '.join(str(error).split())}") from error
-    ours = fields.get("model_type") in (STOCK_MODEL_TYPE, LongformerConfig.model_type)
+    if dropout is not None:
+        config = config | dict.fromkeys(_dropouts(fields), dropout)
+    is_led = fields.get("model_type") in (STOCK_LED, LEDConfig.model_type)
+    ours = is_led or fields.get("model_type") in (STOCK_MODEL_TYPE, LongformerConfig.model_type)
     suffix = "Model" if head is None else f"For{head}"
     stock = f"Auto{suffix}" if head is None else f"AutoModel{suffix}"
-    kind: Any = getattr(longspan, f"Longformer{suffix}") if ours else getattr(transformers, stock)
-    if head is None and (ours or _may_have_pooler(fields)):
+    if is_led:
+        kind: Any = longspan.LEDModel if head is None else _led(source, head)
+    else:
+        kind = getattr(longspan, f"Longformer{suffix}", None) if ours else getattr(transformers, stock)
+    if kind is None:
+        raise ValueError(f"model.source is {source!r}, a Longformer, which has no decoder; lengthen BART")
+    if head is None and not is_led and (ours or _may_have_pooler(fields)):
         config = config | {"add_pooling_layer": False}
     logging.disable_progress_bar()
     verbosity = logging.get_verbosity()
@@ -183,7 +199,8 @@ def _pretrained(source: str, head: Head | None, config: dict[str, Any]) -> PreTr
         raise ValueError(f"model.source is {source!r}: {' '.join(str(error).split())}") from error
     finally:
         logging.set_verbosity(verbosity)
-    base = "" if head is None else f"{model.base_model_prefix}."
+    # The head of a seq2seq model is the embeddings: there is nothing new to draw.
+    base = "" if head in (None, "Seq2SeqLM") else f"{model.base_model_prefix}."
     missing = sorted(name for name in info["missing_keys"] if name.startswith(base))
     if missing:
         lacks = f"which lacks weights of {type(model).__name__}: {', '.join(missing[:4])}"
@@ -196,3 +213,20 @@ def _may_have_pooler(fields: dict[str, Any]) -> bool:
     """Whether the encoder of a configuration can be told to have no pooler; DistilBERT's never has one."""
     kind: Any = transformers.MODEL_MAPPING[transformers.CONFIG_MAPPING[fields["model_type"]]]
     return "add_pooling_layer" in inspect.signature(kind.__init__).parameters
+
+
+def _led(source: str, head: Head) -> Any:
+    if head == "Seq2SeqLM":
+        return longspan.LEDForConditionalGeneration
+    if head == "QuestionAnswering":
+        return longspan.LEDForQuestionAnswering
+    raise ValueError(f"model.source is {source!r}, an LED, which has no head for {head}")
+
+
+def _dropouts(fields: dict[str, Any]) -> tuple[str, ...]:
+    """The fields of a configuration that say how much of hidden states and attention is dropped."""
+    if "dropout_rate" in fields:
+        return ("dropout_rate",)
+    if fields.get("is_encoder_decoder"):
+        return ("dropout", "attention_dropout")
+    return ("hidden_dropout_prob", "attention_probs_dropout_prob")

@@ -10,6 +10,7 @@ from longspan.tasks.coreference import Coreference
 from longspan.tasks.extractive_qa import ExtractiveQA
 from longspan.tasks.masked_lm import MaskedLM
 from longspan.tasks.multihop_qa import MultiHopQA
+from longspan.tasks.summarization import Summarization
 from longspan.tasks.task import Task
 from longspan.tasks.token_classification import TokenClassification
 
@@ -24,5 +25,6 @@ TASKS: Mapping[str, type[Task[Any, Any]]] = {
         MultiHopQA,
         Coreference,
         TokenClassification,
+        Summarization,
     )
 }

@@ -43,6 +43,9 @@ def train_only(model: nn.Module, part: Part) -> set[str]:
         return set()
     tables = _position_tables(model)
     added = _added_positions(model)
+    # Of an LED only the encoder grew; a decoder's shorter table has no new rows.
+    longest = max(table.num_embeddings for table in tables.values())
+    tables = {name: table for name, table in tables.items() if table.num_embeddings == longest}
     _freeze_all_but(model, {f"{name}.weight" for name in tables})
     for table in tables.values():
         _keep_rows(table.weight, table.num_embeddings - added)
