@@ -13,7 +13,14 @@ from longspan.tasks.masked_lm import NO_LABEL
 from longspan.tasks.models import ModelSettings
 from longspan.tasks.registry import TASKS
 from longspan.tasks.token_classification import UNKNOWN
-from tests.tasks.tiny import tiny_bart, tiny_led, tiny_longformer, tiny_roberta, tiny_tokenizer
+from tests.tasks.tiny import (
+    tiny_bart,
+    tiny_causal_lm,
+    tiny_led,
+    tiny_longformer,
+    tiny_roberta,
+    tiny_tokenizer,
+)
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 SMALL: dict[str, dict[str, Any]] = {
@@ -51,15 +58,20 @@ def test_every_input_gives_every_parameter_a_gradient(
     kind, is_long = TASKS[name], save is tiny_longformer
     if name == "summarization":
         save = tiny_led if is_long else tiny_bart
+    if name == "causal-lm":
+        save = tiny_causal_lm
     format: FormatName = kind.formats[0]
     examples = list(formats.read(SAMPLES / f"{format}.jsonl", format))
     settings = kind.Settings(max_length=length, global_tokens=global_tokens, **SMALL.get(name, {}))
-    task = kind(kind.resolved(settings, examples), tiny_tokenizer())
-    model = task.build(ModelSettings(source=str(save(tmp_path / "model")))).train()
+    source = str(save(tmp_path / "model"))
+    tokenizer = kind.load_tokenizer(source) if name == "causal-lm" else tiny_tokenizer()
+    assert tokenizer is not None
+    task = kind(kind.resolved(settings, examples), tokenizer)
+    model = task.build(ModelSettings(source=source)).train()
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     assert task.trains_everything
     assert any("_global" in one for one in trained) == (
-        is_long and global_tokens and name not in ("masked-lm", "tagging")
+        is_long and global_tokens and name not in ("causal-lm", "tagging")
     )
     features = [one for example in examples[:3] for one in task.features(example, training=True)]
     for feature in features:
