@@ -137,8 +137,8 @@ def page(where: argparse.Namespace) -> str:
         "",
         "Written by `recipes/tables.py`. Every run begins from granite-30m-english, a RoBERTa of 6 layers",
         f"with 384 components. Machine: {machine['cpu']}, {machine['threads']} threads, which other work",
-        "shared at times. Spreads are standard deviations over seeds, which also choose the split where",
-        "none is official.",
+        "shared at times; minutes include waiting for it. Spreads are standard deviations over seeds, which",
+        "also choose the split where none is official.",
         *tables(EXPERIMENTS, where, short, model),
     ]
     return "\n".join(lines) + "\n"
