@@ -283,6 +283,7 @@ class Run:
         if self.processes.is_main:
             best = None if math.isnan(self.best) else self.best
             self.folder.finish({"step": self.step, "seconds": self.seconds, "best": best, "scores": scores})
+        self.processes.wait()  # nobody ends the talk while another still needs it
         return scores
 
     def _steps(self) -> Iterator[list[int]]:
