@@ -1,4 +1,4 @@
-"""Models that were lengthened and kept their class come back to a task as they were."""
+"""The model under a task: cut to its lowest layers, or lengthened in its own class and loaded again."""
 
 from pathlib import Path
 from typing import Any
@@ -101,3 +101,28 @@ def test_what_a_task_saves_of_it_predicts_the_same(name: str, tmp_path: Path) ->
     choice = CandidateScoring(CandidateSettings(max_length=LENGTH), tiny_tokenizer())
     with_head = choice.build(source)
     assert isinstance(with_head, EncoderWithHead) and has_window(with_head.encoder)
+
+
+@torch.no_grad()
+def test_the_lowest_layers_alone_say_what_they_say_in_the_whole(tmp_path: Path) -> None:
+    source = str(tiny_roberta(tmp_path / "short"))
+    given = batch()
+    given = {name: x[:, :40] for name, x in given.items()}
+    whole = load_model(ModelSettings(source=source), None).eval()
+    lowest = load_model(ModelSettings(source=source, layers=1), None).eval()
+    inputs = {name: given[name] for name in ("input_ids", "attention_mask")}
+    said = whole(**inputs, output_hidden_states=True).hidden_states[1]
+    torch.testing.assert_close(lowest(**inputs).last_hidden_state, said)
+
+    long = load_model(ModelSettings(source=source, max_length=LENGTH, window=WINDOW), None)
+    long.config.attention_window = [WINDOW, 2 * WINDOW]
+    long.save_pretrained(tmp_path / "long")
+    cut = load_model(ModelSettings(source=str(tmp_path / "long"), layers=1), None)
+    assert cut.config.num_hidden_layers == 1 and cut.config.attention_window == [WINDOW]
+
+
+@pytest.mark.parametrize("layers", [0, 3])
+def test_layers_that_are_not_there_are_refused(layers: int, tmp_path: Path) -> None:
+    source = str(tiny_roberta(tmp_path / "short"))
+    with pytest.raises(ValueError, match=f"model.layers is {layers}; the model has 2, so it must be 1 to 2"):
+        load_model(ModelSettings(source=source, layers=layers), None)

@@ -31,6 +31,9 @@ class ModelSettings:
 
     source: str
     """A folder, or a name on the Hub."""
+    layers: int | None = None
+    """Only so many layers of an encoder, the lowest; None keeps all. The highest layers of one that was
+    trained to embed whole texts make all tokens alike: tasks on tokens learn faster without them."""
     max_length: int | None = None
     """Lengthen it to so many tokens first; None takes it as it is."""
     window: int = 512
@@ -63,7 +66,7 @@ def load_model(
     Raises:
         ValueError: the source cannot be loaded, lacks weights, or cannot be lengthened so.
     """
-    model = _pretrained(settings.source, head, config, settings.dropout)
+    model = _pretrained(settings, head, config)
     if settings.max_length is not None:
         model = lengthen(model, settings.max_length, settings.window, positions=settings.positions)
     if not settings.separate_global_projections:
@@ -169,15 +172,16 @@ def head_parameters(model: nn.Module) -> set[str]:
     return {name for name, _ in model.named_parameters() if not name.startswith("encoder.")}
 
 
-def _pretrained(
-    source: str, head: Head | None, config: dict[str, Any], dropout: float | None
-) -> PreTrainedModel:
+def _pretrained(settings: ModelSettings, head: Head | None, config: dict[str, Any]) -> PreTrainedModel:
+    source = settings.source
     try:
         fields, _ = PreTrainedConfig.get_config_dict(source)
     except OSError as error:
         raise ValueError(f"model.source is {source!r}: {' '.join(str(error).split())}") from error
-    if dropout is not None:
-        config = config | dict.fromkeys(_dropouts(fields), dropout)
+    if settings.dropout is not None:
+        config = config | dict.fromkeys(_dropouts(fields), settings.dropout)
+    if settings.layers is not None:
+        config = config | _lowest_layers(fields, settings.layers)
     is_led = fields.get("model_type") in (STOCK_LED, LEDConfig.model_type)
     ours = is_led or fields.get("model_type") in (STOCK_MODEL_TYPE, LongformerConfig.model_type)
     suffix = "Model" if head is None else f"For{head}"
@@ -221,6 +225,18 @@ def _led(source: str, head: Head) -> Any:
     if head == "QuestionAnswering":
         return longspan.LEDForQuestionAnswering
     raise ValueError(f"model.source is {source!r}, an LED, which has no head for {head}")
+
+
+def _lowest_layers(fields: dict[str, Any], layers: int) -> dict[str, Any]:
+    """The fields of a configuration of the same encoder with fewer layers."""
+    there = fields.get("num_hidden_layers")
+    if there is None or fields.get("is_encoder_decoder"):
+        raise ValueError(f"model.layers is {layers}; only encoders and decoders that stand alone can be cut")
+    if not 1 <= layers <= there:
+        raise ValueError(f"model.layers is {layers}; the model has {there}, so it must be 1 to {there}")
+    per_layer = ("attention_window", "attention_dilation", "layer_types")
+    lists = {name: fields[name][:layers] for name in per_layer if isinstance(fields.get(name), list)}
+    return {"num_hidden_layers": layers, **lists}
 
 
 def _dropouts(fields: dict[str, Any]) -> tuple[str, ...]:
