@@ -110,6 +110,7 @@ def tables(
     model: Model,
     *,
     more: Callable[[str], Iterable[str]] = lambda table: (),
+    after: Callable[[str], Iterable[str]] = lambda table: (),
 ) -> list[str]:
     """The lines of all tables, each with the commands of its first runs.
 
@@ -119,6 +120,7 @@ def tables(
         said: the same as the commands on the page have it.
         model: see `Model`.
         more: further rows of a table that has some.
+        after: lines below a table: what it says.
     """
     lines: list[str] = []
     results = all_results(experiments, where)
@@ -133,7 +135,7 @@ def tables(
                 "|---|---|---|---|",
             ]
             lines += [text for _, text in rows if text]
-            lines += more(table)
+            lines += [*more(table), *after(table)]
             lines += ["", "```sh", *(_said(one, said, model) for one, text in rows if text), "```"]
     return lines
 

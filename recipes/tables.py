@@ -4,9 +4,11 @@ python recipes/tables.py --data data --model models/granite-30m-english [--only 
 """
 
 import argparse
+import statistics
+from collections.abc import Iterator
 from pathlib import Path
 
-from experiments import Experiment, arguments, run, tables
+from experiments import Experiment, all_results, arguments, run, tables
 
 # The model as it was before it became long: what does not fit is cut off, or read in pieces.
 SHORT = ("--model.max_length", "null", "--settings.max_length", "512")
@@ -140,6 +142,43 @@ def model(experiment: Experiment, where: argparse.Namespace) -> list[str]:
     return ["--model.source", source, *(("--model.max_length", "null") if is_long else ())]
 
 
+# What each recipe of table 7 is judged by.
+JUDGED_BY = {
+    "hyperpartisan": ("accuracy",),
+    "imdb": ("accuracy",),
+    "peerread": ("accuracy", "macro_f1"),
+    "hotpotqa": ("answer_f1", "support_f1", "joint_f1"),
+    "litbank": ("conll_f1",),
+}
+
+
+def gains(table: str, where: argparse.Namespace) -> Iterator[str]:
+    """Of table 7, what the long model has more than the short one, seed by seed on the same split."""
+    if table != "table-7":
+        return
+    results = all_results(EXPERIMENTS, where)
+    by_name = {one.name: one for one in EXPERIMENTS if one.table == table}
+    yield from ("", "What length gains, long minus short of the same seed:", "")
+    for recipe, names in JUDGED_BY.items():
+        short, long = by_name[f"{recipe}-short"], by_name[f"{recipe}-long"]
+        folders = [(short.folder(Path(), seed).name, long.folder(Path(), seed).name) for seed in short.seeds]
+        both = [(results[a]["scores"], results[b]["scores"]) for a, b in folders if {a, b} <= set(results)]
+        for name in names if both else ():
+            title = f"{long.title.removesuffix(', long')}, {name}"
+            yield f"- {title}: {_gain([b[name] - a[name] for a, b in both])}"
+
+
+def _gain(differences: list[float]) -> str:
+    """A mean and a verdict: a difference counts if it is over twice the standard error of its mean."""
+    mean = statistics.mean(differences)
+    if len(differences) == 1:
+        return f"{mean:+.3f}, one seed."
+    spread = statistics.stdev(differences)
+    is_seen = abs(mean) > 2 * spread / len(differences) ** 0.5
+    verdict = ("a gain" if mean > 0 else "a loss") if is_seen else "no difference beyond the spread"
+    return f"{mean:+.3f} ± {spread:.3f} over {len(differences)} seeds: {verdict}."
+
+
 def page(where: argparse.Namespace) -> str:
     """The page with all tables."""
     from longspan.benchmarks.machine import describe
@@ -159,7 +198,7 @@ def page(where: argparse.Namespace) -> str:
         f"taught masked words. Machine: {machine['cpu']}, {machine['threads']} threads, which other work",
         "shared at times; minutes include waiting for it. Spreads are standard deviations over seeds, which",
         "also choose the split where none is official.",
-        *tables(EXPERIMENTS, where, short, model),
+        *tables(EXPERIMENTS, where, short, model, after=lambda table: gains(table, where)),
     ]
     return "\n".join(lines) + "\n"
 
