@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
+from longspan.tasks.markers import states_at, two_layers
 from longspan.tasks.multihop_features import KINDS
 
 
@@ -32,9 +33,9 @@ class MultiHopHead(nn.Module):
     def __init__(self, hidden_size: int) -> None:
         super().__init__()
         self.span = nn.Linear(hidden_size, 2)
-        self.relevant = _two_layers(hidden_size, 1)
-        self.support = _two_layers(hidden_size, 1)
-        self.kind = _two_layers(hidden_size, len(KINDS))
+        self.relevant = two_layers(hidden_size, 1)
+        self.support = two_layers(hidden_size, 1)
+        self.kind = two_layers(hidden_size, len(KINDS))
 
     def forward(self, hidden: Tensor, batch: dict[str, Tensor]) -> MultiHopLogits:
         """The kind is read off the first token, paragraphs and sentences off their markers.
@@ -48,16 +49,7 @@ class MultiHopHead(nn.Module):
         return MultiHopLogits(
             start,
             end,
-            self.relevant(_states_at(hidden, batch["title_at"])).float().squeeze(-1),
-            self.support(_states_at(hidden, batch["sentence_at"])).float().squeeze(-1),
+            self.relevant(states_at(hidden, batch["title_at"])).float().squeeze(-1),
+            self.support(states_at(hidden, batch["sentence_at"])).float().squeeze(-1),
             self.kind(hidden[:, 0]).float(),
         )
-
-
-def _two_layers(hidden_size: int, outputs: int) -> nn.Module:
-    return nn.Sequential(nn.Linear(hidden_size, hidden_size), nn.GELU(), nn.Linear(hidden_size, outputs))
-
-
-def _states_at(hidden: Tensor, at: Tensor) -> Tensor:
-    """[batch, places, hidden_size]: the states of the tokens ``at``; of the first one for negative places."""
-    return hidden.gather(1, at.long().clamp(min=0)[:, :, None].expand(-1, -1, hidden.shape[-1]))
