@@ -152,7 +152,9 @@ def _pretrained(source: str, given: dict[str, int]) -> tuple[Any, Any]:
     except OSError as error:
         raise ValueError(f"no model can be loaded from {source!r}: {' '.join(str(error).split())}") from error
     if "model_type" not in fields:
-        raise ValueError(f"no model can be loaded from {source!r}; it must be a folder of a model or of a run")
+        raise ValueError(
+            f"no model can be loaded from {source!r}; it must be a folder of a model or of a run"
+        )
     if not fields.get("is_encoder_decoder"):
         raise ValueError(
             f"{source!r} is a {fields.get('model_type')} without a decoder; it must be an encoder-decoder, "
