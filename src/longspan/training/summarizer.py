@@ -22,7 +22,6 @@ from longspan.tasks.extractive_summarization import ExtractiveSummarization
 from longspan.tasks.models import ModelSettings
 from longspan.tasks.summarization import Summarization, SummarizationSettings
 from longspan.tasks.task import Feature
-from longspan.tasks.windows import text_tokens
 from longspan.training.inference import load_trained
 from longspan.training.run_folder import RunFolder
 
@@ -106,7 +105,7 @@ class Summarizer:
             is_whole = len(features[0]["input_ids"]) < self.task.settings.max_length
         else:
             is_whole = sum(len(one.logits) for one in outputs) == len(sentences_of(text))
-        tokens = len(text_tokens(self.task.tokenizer, text, plain=True).ids)
+        tokens = self._count(text)
         return Summary(
             text=said["summary"],
             sentences=None if chosen is None else tuple(chosen),
@@ -117,8 +116,13 @@ class Summarizer:
     def _read(self, features: Sequence[Feature], query: str) -> int:
         """How many tokens of a document the inputs have, without the query and special tokens."""
         special = self.task.tokenizer.all_special_ids
-        asked = len(text_tokens(self.task.tokenizer, query, plain=True).ids)
+        asked = self._count(query)
         return sum(int((~np.isin(one["input_ids"], special)).sum()) - asked for one in features)
+
+    def _count(self, text: str) -> int:
+        """Tokens of a text, by any kind of tokenizer, special ones aside."""
+        given = {"add_special_tokens": False, "split_special_tokens": True, "verbose": False}
+        return len(self.task.tokenizer(text, **given)["input_ids"])
 
 
 def _run_of(path: Path) -> tuple[Path | None, Literal["best", "last"]]:
