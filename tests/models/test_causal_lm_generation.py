@@ -93,6 +93,10 @@ def test_tokens_come_one_by_one() -> None:
 
 def test_going_back_is_refused() -> None:
     model, ids = tiny(), tokens(1, 9).repeat(1, 5)
+    with pytest.raises(ValueError, match="prompt_lookup_num_tokens is 3; assisted generation takes back"):
+        generated(model, ids, do_sample=False, prompt_lookup_num_tokens=3)
     cache = LongformerCache(model.config)
+    with torch.no_grad():
+        model(ids, past_key_values=cache)
     with pytest.raises(ValueError, match="cannot go back"):
-        generated(model, ids, do_sample=False, prompt_lookup_num_tokens=3, past_key_values=cache)
+        cache.crop(3)

@@ -90,6 +90,15 @@ def test_a_cache_of_another_kind_is_refused() -> None:
         model()(input_ids=tokens(1, 4), past_key_values=cache)
 
 
+def test_assisted_generation_is_refused() -> None:
+    ours, inputs = model(), documents([31])
+    asked: Any = ours
+    with pytest.raises(ValueError, match="prompt_lookup_num_tokens is 2; assisted generation takes back"):
+        asked.generate(**inputs, prompt_lookup_num_tokens=2, max_new_tokens=5)
+    with pytest.raises(ValueError, match="assistant_model is given; .* LEDForConditionalGeneration cannot"):
+        asked.generate(**inputs, assistant_model=model(), max_new_tokens=5)
+
+
 def test_generate_stops_at_the_last_position() -> None:
     ours = model(max_decoder_position_embeddings=8)
     with pytest.raises(ValueError, match="the output has 9 tokens"):

@@ -19,8 +19,8 @@ def _slow(head, hidden, batch, row, marker_at, tokens):
     """The three parts of one place, joined."""
     mask = batch["attention_mask"][row].bool()
     in_question = [at for at in range(len(mask)) if mask[at] and batch["text"][row, at] < 0]
-    asked = head.norm(hidden[row, in_question].mean(0))
-    words = head.norm(hidden[row, tokens].mean(0))
+    asked = head.places.norm(hidden[row, in_question].mean(0))
+    words = head.places.norm(hidden[row, tokens].mean(0))
     return torch.cat([hidden[row, marker_at], words, words * asked])
 
 

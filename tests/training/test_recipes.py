@@ -37,6 +37,7 @@ TARGETS = {
     "coreference": ("clusters",),
     "tagging": ("tags",),
     "summarization": ("summary", "summaries"),
+    "extractive-summarization": ("summary", "summaries"),
     "masked-lm": (),
     "causal-lm": (),
 }
@@ -49,6 +50,7 @@ SAID = {
     "coreference": {"clusters", "mentions"},
     "tagging": {"words", "tags"},
     "summarization": {"summary"},
+    "extractive-summarization": {"summary", "sentences"},
     "masked-lm": {"masks", "loss", "tokens", "right", "characters"},
     "causal-lm": {"loss", "tokens", "bytes", "characters"},
 }
@@ -142,13 +144,16 @@ def test_phases_are_the_papers(size: str, steps: int) -> None:
 
 def test_there_is_a_sample_and_a_recipe_for_every_task() -> None:
     recipes = {path.stem: read_recipe(path) for path in SAMPLES.glob("*.yaml")}
-    assert {path.stem for path in SAMPLES.glob("*.jsonl")} == set(recipes)
+    assert {path.name for path in SAMPLES.glob("*.jsonl")} == {one.data.train for one in recipes.values()}
     assert sorted(recipe.task for recipe in recipes.values()) == sorted(TASKS)
     for name, recipe in recipes.items():
-        assert recipe.data.format == name == TASKS[recipe.task].formats[0]
+        # Tasks that read the same have one sample, and a recipe each.
+        assert name in (recipe.data.format, recipe.task)
+        assert f"{recipe.data.format}.jsonl" == recipe.data.train
+        assert recipe.data.format == TASKS[recipe.task].formats[0]
 
 
-@pytest.mark.parametrize("name", sorted(task.formats[0] for task in TASKS.values()))
+@pytest.mark.parametrize("name", sorted({task.formats[0] for task in TASKS.values()}))
 def test_samples_are_read(name: FormatName) -> None:
     examples = list(formats.read(SAMPLES / f"{name}.jsonl", name))
     assert 6 <= len(examples) <= 12
@@ -183,7 +188,7 @@ def test_every_task_from_its_sample_to_predictions(
     assert [line["step"] for line in lines if line["kind"] == "train"] == [1, 2]
 
     predictor = Predictor(tmp_path / "run", "last")
-    sample = SAMPLES / f"{path.stem}.jsonl"
+    sample = SAMPLES / recipe.data.train
     examples = read_examples(predictor, str(sample), None)
     predictions = predictor(examples)
     # Read back from its folder, the model is the one that was scored while it was trained.

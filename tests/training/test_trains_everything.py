@@ -9,6 +9,7 @@ import torch.distributed as dist
 
 from longspan.data import formats
 from longspan.data.formats import FormatName
+from longspan.tasks import markers
 from longspan.tasks.masked_lm import NO_LABEL
 from longspan.tasks.models import ModelSettings
 from longspan.tasks.registry import TASKS
@@ -36,6 +37,7 @@ NO_TARGET = {
     "tagging": {"labels": UNKNOWN},
     "masked-lm": {"labels": NO_LABEL},
     "summarization": {"labels": NO_LABEL},
+    "extractive-summarization": {"is_chosen": markers.UNKNOWN},
 }
 """What batches have where there is nothing to learn."""
 

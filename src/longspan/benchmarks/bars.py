@@ -1,7 +1,7 @@
 """The bars of the native kernel and of models: what each measured ratio must be.
 
-The measurements are in `kernel.py`, `model.py` and `char_lm.py`. A bar that cannot be judged on a machine
-is shown without one.
+The measurements are in `kernel.py`, `model.py`, `char_lm.py` and `led.py`. A bar that cannot be judged on a
+machine is shown without one.
 """
 
 from dataclasses import dataclass
@@ -83,6 +83,19 @@ CHAR_LM_BOUNDS: dict[str, dict[str, Bound]] = {
     "generation, tokens per second": {},
 }
 
+LED_BOUNDS: dict[str, dict[str, Bound]] = {
+    "encoder, times as fast as Hugging Face": {"forward": Bound(2.0, True)},
+    "writing, memory, times less than Hugging Face": {"forward": Bound(5.0, True)},
+    # Shown, not judged.
+    "encoder, tokens per second": {},
+    "first token, times as fast as Hugging Face": {},
+    "writing, times as fast as Hugging Face": {},
+    "writing with beams, times as fast as Hugging Face": {},
+    "memory, GB more for as many tokens of the document again": {},
+    "memory, GB more for as many tokens of the output again": {},
+    "memory, GB more for as many tokens of the output again, window in the decoder": {},
+}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Result:
@@ -114,6 +127,6 @@ class Result:
 
 def result(name: str, direction: str, value: float, detail: str = "", *, judged: bool = True) -> Result:
     """A measured value with its bar."""
-    bounds = (BOUNDS | MODEL_BOUNDS | CHAR_LM_BOUNDS)[name]
+    bounds = (BOUNDS | MODEL_BOUNDS | CHAR_LM_BOUNDS | LED_BOUNDS)[name]
     bound = bounds.get(direction) if judged else None
     return Result(name=name, direction=direction, value=value, bound=bound, detail=detail)

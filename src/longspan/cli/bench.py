@@ -348,3 +348,59 @@ def char_lm(
         check=lambda: measurements.check(setting),
         setting=asdict(setting),
     )
+
+
+@app.command
+def led(
+    *,
+    quick: bool = False,
+    output: Path = Path("bench-results"),
+    only: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
+    length: int | None = None,
+    layers: int | None = None,
+    repetitions: int | None = None,
+    threads: int = 2,
+    impl: Impl = "native",
+) -> None:
+    """Measure LED, ours beside Hugging Face's, against its bars.
+
+    Encoder, logits and gradients are first compared with Hugging Face's. In full it takes some minutes, and
+    Hugging Face's model some gigabytes.
+
+    Args:
+        quick: tiny sizes, to see that all works; the values say nothing.
+        output: directory for led.json.
+        only: groups to measure, instead of all: encoder, writing (first token, tokens per second), memory,
+            growth (with documents and outputs, with and without a window in the decoder).
+        length: tokens of the document, 16,384 by default.
+        layers: of each side, 6 by default.
+        repetitions: samples per median.
+        threads: of torch.
+        impl: the implementation of our model's attention.
+    """
+    require("transformers", extra="bench")
+    from dataclasses import asdict, replace
+
+    import torch
+
+    from longspan.benchmarks import led as measurements
+
+    with user_mistakes():
+        groups = chosen(only, tuple(measurements.GROUPS))
+        usual = measurements.QUICK if quick else measurements.Setting()
+        setting = replace(
+            usual,
+            length=usual.length if length is None else length,
+            layers=usual.layers if layers is None else layers,
+            repetitions=usual.repetitions if repetitions is None else repetitions,
+            impl=impl,
+        )
+        at_least_one(threads=threads)
+    require_native(impl)
+    torch.set_num_threads(threads)
+    measure_bars(
+        output / "led.json",
+        {group: lambda group=group: measurements.GROUPS[group](setting) for group in groups},
+        check=lambda: measurements.check(setting),
+        setting=asdict(setting),
+    )

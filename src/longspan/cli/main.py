@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from cyclopts import App, CycloptsError
 
-from longspan.cli import bench, data, doctor, generate, lengthen, plot, train
+from longspan.cli import bench, data, doctor, generate, lengthen, plot, summarize, train
 from longspan.cli.errors import UsageError
 
 app = App(
@@ -24,6 +24,7 @@ app.command(train.train)
 app.command(train.evaluate)
 app.command(train.predict)
 app.command(generate.generate)
+app.command(summarize.summarize)
 app.command(data.app)
 app.command(bench.app)
 app.command(plot.app)

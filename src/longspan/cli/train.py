@@ -53,7 +53,7 @@ def train(
 
 def evaluate(
     run: Path,
-    *,
+    *overrides: Annotated[str, Parameter(allow_leading_hyphen=True)],
     data: str,
     format: FormatName | None = None,
     checkpoint: Literal["best", "last"] = "best",
@@ -63,6 +63,7 @@ def evaluate(
 
     Args:
         run: the folder of a run.
+        overrides: settings of the task to change, as in --settings.num_beams 1.
         data: a path, or path#part.
         format: of the data; by default that of the training data.
         checkpoint: which of the run's models.
@@ -71,7 +72,7 @@ def evaluate(
     from longspan.training.inference import Predictor, read_examples
 
     with user_mistakes():
-        predictor = Predictor(run, checkpoint)
+        predictor = Predictor(run, checkpoint, overrides)
         examples = read_examples(predictor, data, format)
         features = predictor.features(examples)
     predictions = predictor(examples, features)

@@ -44,6 +44,7 @@ def attention(
     position_bias: Tensor | None = None,
     sliding_window: int | None = None,
     global_attention_mask: Tensor | None = None,
+    document_starts: Tensor | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
     """What transformers calls in place of its own attention.
@@ -62,6 +63,7 @@ def attention(
         sliding_window: of ModernBERT's local layers: tokens on each side, the query among them.
         global_attention_mask: [batch, length], not 0 for tokens that see and are seen by all, with the
             projections of all other tokens. A decoder that sees everything ignores it.
+        document_starts: of texts that share a row and do not see each other (see `packed_texts.py`).
 
     Returns:
         [batch, queries, heads, head_dim], and None for the probabilities.
@@ -103,6 +105,7 @@ def attention(
         is_global=is_global,
         mutual_globals=is_global is not None,
         is_padding=is_padding,
+        document_starts=document_starts,
         query_offset=key.shape[2] - query.shape[2],
         dropout=dropout,
         bias=position_bias,

@@ -21,11 +21,12 @@ from longspan.models.led import LEDModel, shift_right
 from longspan.models.led_base import LEDPreTrainedModel
 from longspan.models.led_cache import LEDCache
 from longspan.models.led_config import LEDConfig
+from longspan.models.windowed_generation import WindowedGeneration
 
 _OF_DOCUMENTS = ("encoder_outputs", "attention_mask", "global_attention_mask")
 
 
-class LEDForConditionalGeneration(LEDPreTrainedModel, GenerationMixin):
+class LEDForConditionalGeneration(LEDPreTrainedModel, WindowedGeneration, GenerationMixin):
     """Writes about documents: summaries, answers, translations.
 
     Args:

@@ -20,6 +20,7 @@ import numpy as np
 
 from longspan.data.examples import Document, MultiHopQuestion
 from longspan.data.extractive_qa import occurrences
+from longspan.tasks.markers import UNKNOWN
 from longspan.tasks.task import Feature
 from longspan.tasks.windows import TextTokens
 
@@ -29,8 +30,6 @@ KINDS = ("span", "yes", "no")
 """What an answer can be, in the order of the logits."""
 SMALLEST_LENGTH = 32
 """Tokens of an input in which there is room for something of everything."""
-UNKNOWN = -1
-"""For a target that nobody knows, and for a token that belongs to no title or sentence."""
 
 
 class Text(NamedTuple):

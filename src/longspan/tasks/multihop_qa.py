@@ -21,8 +21,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from longspan.data.examples import MultiHopQuestion
 from longspan.metrics.hotpotqa import score_hotpotqa
+from longspan.tasks.markers import UNKNOWN, yes_or_no_loss
 from longspan.tasks.models import EncoderWithHead, ModelSettings, grow_embeddings, load_model
-from longspan.tasks.multihop_features import KINDS, SMALLEST_LENGTH, UNKNOWN, MultiHopReader, Text, texts
+from longspan.tasks.multihop_features import KINDS, SMALLEST_LENGTH, MultiHopReader, Text, texts
 from longspan.tasks.multihop_head import MultiHopHead, MultiHopLogits
 from longspan.tasks.spans import best_spans, or_loss
 from longspan.tasks.task import Batch, Feature, Loss, Task, TaskSettings, padded
@@ -165,8 +166,8 @@ class MultiHopQA(Task[MultiHopQuestion, Reading]):
         )
         kind = F.cross_entropy(logits.kind, batch["kind"][:, 0], ignore_index=UNKNOWN, reduction="sum")
         parts = {
-            "paragraphs": settings.paragraph_weight * _yes_or_no_loss(logits.relevant, batch["is_relevant"]),
-            "sentences": settings.sentence_weight * _yes_or_no_loss(logits.support, batch["is_support"]),
+            "paragraphs": settings.paragraph_weight * yes_or_no_loss(logits.relevant, batch["is_relevant"]),
+            "sentences": settings.sentence_weight * yes_or_no_loss(logits.support, batch["is_support"]),
             "span": settings.span_weight * span.sum(),
             "answer_kind": settings.kind_weight * kind,
         }
@@ -282,13 +283,6 @@ class MultiHopQA(Task[MultiHopQuestion, Reading]):
 
 def _with_head(encoder: PreTrainedModel) -> EncoderWithHead:
     return EncoderWithHead(encoder, MultiHopHead(encoder.config.hidden_size))
-
-
-def _yes_or_no_loss(logits: Tensor, is_right: Tensor) -> Tensor:
-    """[] fp32: the sum over [batch, places] of those whose target is known."""
-    known = is_right != UNKNOWN
-    each = F.binary_cross_entropy_with_logits(logits, is_right.clamp(min=0).float(), reduction="none")
-    return torch.where(known, each, 0.0).sum()
 
 
 def _numbered(logits: Tensor, at: Tensor, text: Tensor) -> list[list[tuple[int, float]]]:

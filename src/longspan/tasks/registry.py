@@ -8,6 +8,7 @@ from longspan.tasks.causal_lm import CausalLM
 from longspan.tasks.classification import Classification
 from longspan.tasks.coreference import Coreference
 from longspan.tasks.extractive_qa import ExtractiveQA
+from longspan.tasks.extractive_summarization import ExtractiveSummarization
 from longspan.tasks.masked_lm import MaskedLM
 from longspan.tasks.multihop_qa import MultiHopQA
 from longspan.tasks.summarization import Summarization
@@ -26,5 +27,6 @@ TASKS: Mapping[str, type[Task[Any, Any]]] = {
         Coreference,
         TokenClassification,
         Summarization,
+        ExtractiveSummarization,
     )
 }

@@ -14,9 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from longspan.data.examples import SummarizedDocument
-from longspan.metrics.sentences import sentences
-from longspan.metrics.summaries import score_summaries
 from longspan.tasks.models import ModelSettings, inputs_of, load_model
+from longspan.tasks.summary_scores import BEST_SCORE, SUMMARY_FORMATS, summary_scores
 from longspan.tasks.task import Batch, Feature, Loss, Task, TaskSettings, padded
 
 NO_LABEL = -100
@@ -73,8 +72,8 @@ class Summarization(Task[SummarizedDocument, Written]):
 
     Settings = SummarizationSettings
     name = "summarization"
-    formats = ("summarization", "scientific-papers", "cnn-dailymail", "qmsum", "squality", "scisummnet")
-    best_score = "rouge_lsum"
+    formats = SUMMARY_FORMATS
+    best_score = BEST_SCORE
 
     settings: SummarizationSettings
 
@@ -157,12 +156,7 @@ class Summarization(Task[SummarizedDocument, Written]):
         self, examples: Sequence[SummarizedDocument], predictions: Sequence[Mapping[str, Any]]
     ) -> dict[str, float]:
         """F1 of ROUGE-1, 2, L and Lsum; of several references, the best counts."""
-        scores = score_summaries(
-            {one["id"]: _lines(one["summary"]) for one in predictions},
-            {example.id: [_lines(one) for one in example.summaries] for example in examples},
-        )
-        names = ("rouge_1", "rouge_2", "rouge_l", "rouge_lsum")
-        return {name: getattr(scores, name).f1 for name in names}
+        return summary_scores(examples, predictions)
 
     def _reads(self, example: SummarizedDocument) -> Feature:
         """What the model reads of an example: tokens, and which of them are global."""
@@ -192,8 +186,3 @@ class Summarization(Task[SummarizedDocument, Written]):
             max_length=self.settings.max_summary_length,
             split_special_tokens=True,
         )["input_ids"]
-
-
-def _lines(summary: str) -> str:
-    """A sentence a line, as ROUGE-Lsum wants it."""
-    return "\n".join(sentences(summary))

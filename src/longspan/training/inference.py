@@ -1,9 +1,11 @@
 """A trained model read back from its run, to predict."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
+from torch import nn
 
 from longspan.conversion.loading import load_tokenizer
 from longspan.data.formats import FormatName
@@ -12,8 +14,44 @@ from longspan.tasks.registry import TASKS
 from longspan.tasks.task import Task
 from longspan.training.evaluation import FeatureList, predict
 from longspan.training.processes import Processes
+from longspan.training.recipe import Recipe, overridden
 from longspan.training.run_folder import RunFolder
 from longspan.training.task_module import TaskModule
+
+
+class Trained(NamedTuple):
+    """A model, and what it was trained for."""
+
+    recipe: Recipe
+    task: Task[Any, Any]
+    model: nn.Module
+
+
+def load_trained(
+    run: Path, checkpoint: Literal["best", "last"] = "best", overrides: Sequence[str] = ()
+) -> Trained:
+    """Reads a model of a run back.
+
+    Args:
+        run: the folder of a run.
+        checkpoint: which of its models.
+        overrides: settings of the task to change, as in ``--settings.num_beams 1``.
+
+    Raises:
+        ValueError: there is no run, or no such model, or a setting is wrong.
+    """
+    folder = RunFolder(run)
+    strange = [one for one in overrides if one.startswith("--") and not one.startswith("--settings.")]
+    if strange:
+        raise ValueError(f"{strange[0]} cannot be changed; of a trained model, only --settings can")
+    recipe = overridden(folder.recipe(), overrides)
+    source = getattr(folder, checkpoint)
+    if not source.exists():
+        there = [name for name in ("best", "last") if (run / name).exists()]
+        raise ValueError(f"{run} has no model {checkpoint!r}; it has {' and '.join(there) or 'none yet'}")
+    tokenizer: Any = load_tokenizer(source)
+    task = TASKS[recipe.task](recipe.settings, tokenizer)
+    return Trained(recipe, task, task.load(source))
 
 
 class Predictor:
@@ -22,22 +60,18 @@ class Predictor:
     Args:
         run: the folder of a run.
         checkpoint: which of its models.
+        overrides: settings of the task to change.
 
     Raises:
-        ValueError: there is no run, or no such model.
+        ValueError: there is no run, or no such model, or a setting is wrong.
     """
 
-    def __init__(self, run: Path, checkpoint: Literal["best", "last"] = "best") -> None:
-        folder = RunFolder(run)
-        self.recipe = folder.recipe()
-        model = getattr(folder, checkpoint)
-        if not model.exists():
-            there = [name for name in ("best", "last") if (run / name).exists()]
-            raise ValueError(f"{run} has no model {checkpoint!r}; it has {' and '.join(there) or 'none yet'}")
+    def __init__(
+        self, run: Path, checkpoint: Literal["best", "last"] = "best", overrides: Sequence[str] = ()
+    ) -> None:
+        self.recipe, self.task, model = load_trained(run, checkpoint, overrides)
         self._processes = Processes()
-        tokenizer: Any = load_tokenizer(model)
-        self.task: Task[Any, Any] = TASKS[self.recipe.task](self.recipe.settings, tokenizer)
-        self._module = TaskModule(self.task, self.task.load(model).to(self._processes.device))
+        self._module = TaskModule(self.task, model.to(self._processes.device))
 
     def features(self, examples: list[Any]) -> FeatureList:
         """What the model reads of the examples.

@@ -214,6 +214,19 @@ def recipe_of(fields: Mapping[str, Any]) -> Recipe:
     return _build(Recipe, fields, "", {"settings": TASKS[task].Settings})
 
 
+def overridden(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
+    """A recipe with some fields changed.
+
+    Args:
+        recipe: as it was.
+        overrides: as `read_recipe` takes them.
+    """
+    fields = as_fields(recipe)
+    for name, value in _pairs(overrides):
+        _set(fields, name, value)
+    return recipe_of(fields)
+
+
 def as_fields(recipe: Recipe) -> dict[str, Any]:
     """The recipe as nested mappings that YAML and JSON can write."""
     return _plain(dataclasses.asdict(recipe))

@@ -1,0 +1,186 @@
+"""Summaries of single documents, by any model that makes some: trained here or elsewhere.
+
+A run of the task `extractive-summarization` chooses sentences, one of `summarization` writes; so does any
+encoder-decoder that transformers knows, without a run. Documents come one at a time, of any length: what a
+model does not read of one is said.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from dataclasses import fields as fields_of
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+import torch
+from transformers import PreTrainedConfig
+
+from longspan.conversion.loading import load_tokenizer
+from longspan.data.examples import SummarizedDocument
+from longspan.metrics.sentences import sentences as sentences_of
+from longspan.tasks.extractive_summarization import ExtractiveSummarization
+from longspan.tasks.models import ModelSettings
+from longspan.tasks.summarization import Summarization, SummarizationSettings
+from longspan.tasks.task import Feature
+from longspan.training.inference import load_trained
+from longspan.training.run_folder import RunFolder
+
+_MOST_TOKENS = 16384
+"""That are read at once by models whose positions set no limit."""
+_KINDS: Mapping[str, Any] = {kind.name: kind for kind in (ExtractiveSummarization, Summarization)}
+_ARGUMENTS = {
+    "summary_words": "words",
+    "summary_sentences": "sentences",
+    "num_beams": "beams",
+    "max_summary_length": "max_tokens",
+}
+_LENGTHS = ("max_encoder_position_embeddings", "max_position_embeddings")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Summary:
+    """What a model says about a document."""
+
+    text: str
+    sentences: tuple[int, ...] | None
+    """Places of the sentences that were chosen; None where the model wrote its own."""
+    tokens: int
+    """Of the document."""
+    tokens_read: int
+    """Of these, from the beginning."""
+
+
+class Summarizer:
+    """A model that summarises documents.
+
+    Args:
+        source: folder of a run, or of a model, or a name on the Hub.
+        words: about how many words; for models that choose sentences.
+        sentences: the most sentences; for models that choose them.
+        beams: how many summaries are written beside each other; for models that write.
+        max_tokens: the most tokens that are written; for models that write.
+
+    Raises:
+        ValueError: there is no such model, it makes no summaries, or it cannot be told this.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        *,
+        words: int | None = None,
+        sentences: int | None = None,
+        beams: int | None = None,
+        max_tokens: int | None = None,
+    ) -> None:
+        wanted = {
+            "summary_words": words,
+            "summary_sentences": sentences,
+            "num_beams": beams,
+            "max_summary_length": max_tokens,
+        }
+        given = {name: value for name, value in wanted.items() if value is not None}
+        run, checkpoint = _run_of(Path(source))
+        if run is not None:
+            self.task, self.model = _trained(run, checkpoint, given)
+        else:
+            self.task, self.model = _pretrained(source, given)
+        self.model.eval()
+
+    def __call__(self, name: str, text: str, query: str = "") -> Summary:
+        """A summary of a document, or of what a query asks of it.
+
+        Raises:
+            ValueError: the query is too long, among others.
+        """
+        example = SummarizedDocument(id=name, text=text, query=query)
+        features = list(self.task.features(example, training=False))
+        outputs: list[Any] = []
+        with torch.inference_mode():
+            for feature in features:
+                outputs += self.task.outputs(self.model, self.task.collate([feature], [0]))
+        said = self.task.prediction(example, outputs)
+        chosen = said.get("sentences")
+        if chosen is None:
+            is_whole = len(features[0]["input_ids"]) < self.task.settings.max_length
+        else:
+            is_whole = sum(len(one.logits) for one in outputs) == len(sentences_of(text))
+        tokens = self._count(text)
+        return Summary(
+            text=said["summary"],
+            sentences=None if chosen is None else tuple(chosen),
+            tokens=tokens,
+            tokens_read=tokens if is_whole else min(self._read(features, query), tokens),
+        )
+
+    def _read(self, features: Sequence[Feature], query: str) -> int:
+        """How many tokens of a document the inputs have, without the query and special tokens."""
+        special = self.task.tokenizer.all_special_ids
+        asked = self._count(query)
+        return sum(int((~np.isin(one["input_ids"], special)).sum()) - asked for one in features)
+
+    def _count(self, text: str) -> int:
+        """Tokens of a text, by any kind of tokenizer, special ones aside."""
+        given = {"add_special_tokens": False, "split_special_tokens": True, "verbose": False}
+        return len(self.task.tokenizer(text, **given)["input_ids"])
+
+
+def _run_of(path: Path) -> tuple[Path | None, Literal["best", "last"]]:
+    """The run that a folder is, or whose model it is, and which of its models."""
+    if (path / "config.yaml").exists():
+        return path, "best" if (path / "best").exists() else "last"
+    whole = path.resolve()
+    if whole.name in ("best", "last") and (whole.parent / "config.yaml").exists():
+        return whole.parent, cast(Any, whole.name)
+    return None, "best"
+
+
+def _trained(run: Path, checkpoint: Literal["best", "last"], given: dict[str, int]) -> tuple[Any, Any]:
+    task = RunFolder(run).recipe().task
+    if task not in _KINDS:
+        raise ValueError(f"{run} is a run of the task {task}; it must be one of {' or '.join(_KINDS)}")
+    _check(given, task, str(run))
+    # What is asked for is the only limit then.
+    free = [name for name in ("summary_words", "summary_sentences") if given and name not in given]
+    overrides = [f"--settings.{name}={value}" for name, value in given.items()]
+    if task == ExtractiveSummarization.name:
+        overrides += [f"--settings.{name}=null" for name in free]
+    trained = load_trained(run, checkpoint, overrides)
+    return trained.task, trained.model
+
+
+def _pretrained(source: str, given: dict[str, int]) -> tuple[Any, Any]:
+    """A model without a run, which must be one that writes."""
+    try:
+        fields, _ = PreTrainedConfig.get_config_dict(source)
+    except OSError as error:
+        raise ValueError(f"no model can be loaded from {source!r}: {' '.join(str(error).split())}") from error
+    if "model_type" not in fields:
+        raise ValueError(
+            f"no model can be loaded from {source!r}; it must be a folder of a model or of a run"
+        )
+    if not fields.get("is_encoder_decoder"):
+        raise ValueError(
+            f"{source!r} is a {fields.get('model_type')} without a decoder; it must be an encoder-decoder, "
+            f"or the folder of a run of {ExtractiveSummarization.name}"
+        )
+    _check(given, Summarization.name, source)
+    tokenizer = load_tokenizer(source)
+    if tokenizer is None:
+        raise ValueError(f"{source!r} has no tokenizer; a model that reads documents must have one")
+    usual = SummarizationSettings(
+        max_length=next((fields[n] for n in _LENGTHS if fields.get(n)), _MOST_TOKENS)
+    )
+    most = fields.get("max_decoder_position_embeddings") or fields.get("max_position_embeddings")
+    settings = replace(usual, max_summary_length=min(most or _MOST_TOKENS, usual.max_summary_length))
+    task = Summarization(replace(settings, **cast(Any, given)), tokenizer)
+    return task, task.build(ModelSettings(source=source))
+
+
+def _check(given: Iterable[str], task: str, source: str) -> None:
+    """Refuses what a task cannot be told."""
+    known = {one.name for one in fields_of(_KINDS[task].Settings)}
+    for name in given:
+        if name not in known:
+            kind = "writes" if task == Summarization.name else "chooses sentences"
+            raise ValueError(f"{_ARGUMENTS[name]} is given, but {source} {kind}, which has no such limit")

@@ -1,0 +1,136 @@
+"""`longspan summarize` on tiny models."""
+
+import io
+import json
+import sys
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers.utils import logging
+
+from longspan.cli.main import main
+from longspan.training.loop import train
+from longspan.training.recipe import read_recipe
+from tests.data.small_pdf import small_pdf
+from tests.tasks.tiny import tiny_led, tiny_longformer
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+SENTENCES = ["The river is long.", "Ada wrote a book.", "It was a good film.", "Nobody read it."]
+
+
+def trained(folder: Path, sample: str, model: Path, *more: str) -> Path:
+    fields = {"model.source": model, "model.max_length": "null", "settings.max_length": 64}
+    fields |= {"data.root": SAMPLES, "data.train_limit": 2, "run.epochs": "null", "run.steps": 2}
+    arguments = [f"--{name}={value}" for name, value in fields.items()]
+    train(read_recipe(SAMPLES / f"{sample}.yaml", [*arguments, "--data.dev=null", *more]), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def led(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_led(tmp_path_factory.mktemp("led"))
+
+
+@pytest.fixture(scope="module")
+def chooses(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    model = tiny_longformer(tmp_path_factory.mktemp("model"))
+    return trained(tmp_path_factory.mktemp("run") / "chooses", "extractive-summarization", model)
+
+
+@pytest.fixture(scope="module")
+def writes(led: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("run") / "writes"
+    return trained(run, "summarization", led, "--settings.max_summary_length=8")
+
+
+@pytest.fixture(autouse=True)
+def loudness() -> Generator[None]:
+    """The command makes transformers quiet, which only matters when it runs in this process."""
+    verbosity = logging.get_verbosity()
+    yield
+    logging.set_verbosity(verbosity)
+    logging.enable_progress_bar()
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "a.txt"
+    path.write_text("\n\n".join(SENTENCES * 3), encoding="utf-8")
+    return path
+
+
+def run(*arguments: str | Path) -> int | str | None:
+    """The exit code of the command."""
+    with pytest.raises(SystemExit) as stopped:
+        main(["summarize", *map(str, arguments)])
+    return stopped.value.code
+
+
+def test_sentences_are_chosen(chooses: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(text, "--model", chooses, "--sentences", "2") == 0
+    said = capsys.readouterr()
+    lines = said.out.splitlines()
+    assert len(lines) == 2 and set(lines) <= set(SENTENCES)
+    assert said.err == "", "all of it is read, however long"
+    assert run(text, "--model", chooses / "last", "--sentences", "2") == 0
+    assert capsys.readouterr().out == said.out
+    assert run(text, "--model", chooses, "--words", "4", "--query", "Who?", "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["summary"] == (SENTENCES * 3)[record["sentences"][0]]
+    assert record["tokens"] == record["tokens_read"] > 64
+
+
+@pytest.mark.parametrize("kind", ["run", "model"])
+def test_summaries_are_written(
+    kind: str, writes: Path, led: Path, text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = writes if kind == "run" else led
+    assert run(text, "--model", model, "--beams", "1", "--max-tokens", "6", "--json") == 0
+    said = capsys.readouterr()
+    record = json.loads(said.out)
+    assert set(record) == {"id", "summary", "tokens", "tokens_read"} and record["id"] == str(text)
+    # The run reads 64 tokens, two of which are special; the model by itself 512.
+    assert (record["tokens_read"] == 62) == ("the model read the first 62 of" in said.err) == (kind == "run")
+
+
+def test_documents_of_all_kinds_and_standard_input(
+    chooses: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.md").write_text("# " + "\n\n".join(SENTENCES), encoding="utf-8")
+    (tmp_path / "a.html").write_text("<p>" + "<p>".join(SENTENCES), encoding="utf-8")
+    (tmp_path / "a.pdf").write_bytes(small_pdf([SENTENCES]))
+    wanted = ("--model", chooses, "--sentences", "1")
+    files = [tmp_path / name for name in ("a.md", "a.html", "a.pdf")]
+    assert run(*files, *wanted) == 0
+    first, *others = capsys.readouterr().out.strip().split("\n\n")[1::2]
+    summaries = [first.splitlines()[0], *(one.splitlines()[0] for one in others)]
+    assert len(summaries) == 3 and set(summaries) <= set(SENTENCES)
+    for names in ([], ["-"]):
+        content: Any = io.TextIOWrapper(io.BytesIO("\n\n".join(SENTENCES).encode()))
+        monkeypatch.setattr(sys, "stdin", content)
+        assert run(*names, *wanted) == 0
+        assert capsys.readouterr().out.strip() in SENTENCES
+
+
+def test_mistakes_are_one_line(
+    chooses: Path, writes: Path, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tiny_longformer(tmp_path / "longformer")
+    cases = [
+        ([text], "--model"),
+        ([text, "--model", chooses, "--words", "0"], "--words is 0"),
+        ([text, "--model", chooses, "--beams", "2"], "beams is given, but"),
+        ([text, "--model", writes, "--words", "9"], "words is given, but"),
+        ([text, "--model", other], "is a longformer without a decoder"),
+        ([text, "--model", tmp_path], "no model can be loaded"),
+        ([tmp_path / "b.txt", "--model", chooses], "b.txt cannot be read"),
+        ([tmp_path / "b.xyz", "--model", chooses], "ends in '.xyz'"),
+        ([text, "--model", chooses, "--query", "who " * 60], "query has"),
+    ]
+    capsys.readouterr()
+    for arguments, message in cases:
+        assert run(*arguments) == 2, message
+        said = capsys.readouterr().err
+        assert message in said and said.count("\n") == 1
