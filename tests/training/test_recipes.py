@@ -81,7 +81,7 @@ def test_recipes_are_right(path: Path) -> None:
         assert (batch.micro_tokens or batch.tokens) <= batch.tokens
 
 
-@pytest.mark.parametrize("script", ["tables", "char_lm_tables"])
+@pytest.mark.parametrize("script", ["tables", "char_lm_tables", "summary_tables"])
 def test_scripts_give_recipes_right_overrides(
     script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,7 +92,8 @@ def test_scripts_give_recipes_right_overrides(
     for words in commands:
         at = words.index("--resume") + 1
         recipe = read_recipe(Path(words[2]), words[at:])
-        assert recipe.data.root == "data" and recipe.run.precision == "bf16"
+        assert recipe.run.precision == "bf16"
+        assert recipe.data.root == (str(tmp_path / "summary-data") if script == "summary_tables" else "data")
         if recipe.model.source.endswith(".json"):
             assert Path(recipe.model.source).exists()
     different = [one for one in module.EXPERIMENTS if one.same_as is None]
@@ -118,6 +119,33 @@ def test_page_of_character_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for folder in tmp_path.glob("table-*"):
         shutil.rmtree(folder)
     assert module.page(where) == page, "results outlive the folders of their runs"
+
+
+def test_page_of_summaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "recipes")
+    module = importlib.import_module("summary_tables")
+    # Two papers, the first three of whose sentences are the whole of them.
+    folder = tmp_path / "data/papers"
+    folder.mkdir(parents=True)
+    texts = [
+        {"id": at, "text": f"One {at}. Two. Three.", "summary": f"One {at}. Two. Three."} for at in range(40)
+    ]
+    (folder / "papers.jsonl").write_text("".join(json.dumps(one) + "\n" for one in texts))
+    source = module.summary_data.Source("summarization", "papers/papers.jsonl")
+    monkeypatch.setattr(module.summary_data, "SOURCES", {"papers": source})
+    where = Namespace(data=tmp_path / "data", runs=tmp_path, out=tmp_path / "page.md", test=2)
+    page = module.page(where)
+    assert "## Papers (summarization), 2 documents, references of 4 words" in page
+    assert "| first three sentences | 100.0 | 100.0 | 100.0 | 100.0 | 4 |  |" in page
+    module.summary_data.write(where.data, tmp_path / "summary-data")
+    for part, count in (("train", 32), ("dev", 4)):
+        lines = (tmp_path / "summary-data" / f"{part}.jsonl").read_text().splitlines()
+        assert len(lines) == count and json.loads(lines[0])["id"].startswith("papers/")
+    kept = json.loads((tmp_path / "page.json").read_text())
+    kept["scores/summaries-led-1024-0/papers"] = kept["scores/lead/papers"]
+    kept["summaries-led-1024-0"] = {"scores": {}, "seconds": 120}
+    (tmp_path / "page.json").write_text(json.dumps(kept))
+    assert "| LED that writes, 1,024 tokens | 100.0 | 100.0 | 100.0 | 100.0 | 4 | 2 |" in module.page(where)
 
 
 def test_windows_of_table_4_have_the_same_total() -> None:

@@ -17,7 +17,6 @@ from transformers import PreTrainedConfig
 
 from longspan.conversion.loading import load_tokenizer
 from longspan.data.examples import SummarizedDocument
-from longspan.metrics.sentences import sentences as sentences_of
 from longspan.tasks.extractive_summarization import ExtractiveSummarization
 from longspan.tasks.models import ModelSettings
 from longspan.tasks.summarization import Summarization, SummarizationSettings
@@ -101,10 +100,7 @@ class Summarizer:
                 outputs += self.task.outputs(self.model, self.task.collate([feature], [0]))
         said = self.task.prediction(example, outputs)
         chosen = said.get("sentences")
-        if chosen is None:
-            is_whole = len(features[0]["input_ids"]) < self.task.settings.max_length
-        else:
-            is_whole = sum(len(one.logits) for one in outputs) == len(sentences_of(text))
+        is_whole = chosen is not None or len(features[0]["input_ids"]) < self.task.settings.max_length
         tokens = self._count(text)
         return Summary(
             text=said["summary"],
@@ -144,7 +140,8 @@ def _trained(run: Path, checkpoint: Literal["best", "last"], given: dict[str, in
     free = [name for name in ("summary_words", "summary_sentences") if given and name not in given]
     overrides = [f"--settings.{name}={value}" for name, value in given.items()]
     if task == ExtractiveSummarization.name:
-        overrides += [f"--settings.{name}=null" for name in free]
+        # A recipe may have cut documents, to train on more of them; here all of one is wanted.
+        overrides += [f"--settings.{name}=null" for name in (*free, "max_windows")]
     trained = load_trained(run, checkpoint, overrides)
     return trained.task, trained.model
 
