@@ -113,6 +113,15 @@ class MultiHopQuestion:
     """Words of a paragraph, "yes" or "no"; None where nobody knows."""
     type: str | None
     """HotpotQA's "bridge" or "comparison"."""
+    missing_facts: tuple[tuple[str, int], ...] = ()
+    """Titles and numbers of supporting sentences that the paragraphs do not have. Nothing can be learned from
+    them, but official scores count them."""
+
+    @property
+    def named_facts(self) -> tuple[tuple[str, int], ...]:
+        """All supporting facts as titles and numbers of sentences, which is how they are scored."""
+        found = ((self.paragraphs[fact.paragraph].title, fact.sentence) for fact in self.supporting_facts)
+        return (*found, *self.missing_facts)
 
 
 Mention: TypeAlias = tuple[int, int]
