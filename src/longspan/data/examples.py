@@ -5,7 +5,7 @@ Places in a text count characters, places in a document of words count words; en
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +50,10 @@ class Turn(NamedTuple):
     """Empty where there was none."""
 
 
+AnswerRules: TypeAlias = Literal["squad", "triviaqa", "quac"]
+"""Whose official script says how good an answer is."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """A question that parts of documents answer."""
@@ -67,6 +71,8 @@ class Question:
     """The dialogue that it is part of; empty where it stands alone."""
     history: tuple[Turn, ...] = ()
     """All that was asked before it in the dialogue, and answered."""
+    scored_by: AnswerRules = "squad"
+    """The rules of the data set that it is from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -130,4 +130,5 @@ def _question(question: str, document: Document, given: list[str], history: Sequ
         is_impossible=is_impossible,
         dialogue=document.id,
         history=tuple(history),
+        scored_by="quac",
     )

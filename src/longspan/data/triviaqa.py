@@ -43,6 +43,7 @@ def read_triviaqa(path: Path, evidence: Path | None = None) -> Iterator[Question
             answers=answers,
             spans=tuple(occurrences(answers, documents)),
             is_impossible=False,
+            scored_by="triviaqa",
         )
 
 
