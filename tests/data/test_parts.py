@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,6 +68,69 @@ def test_a_dialogue_stays_in_one_part(tmp_path: Path) -> None:
     for part in Splits._fields:
         questions = list(read_part(f"quac.jsonl#{part}", "quac", root=tmp_path))
         parts.append({one.dialogue for one in questions if isinstance(one, Question)})
+    assert [len(part) for part in parts] == [16, 2, 2] and len(set.union(*parts)) == 20
+
+
+def test_questions_about_one_article_stay_in_one_part(tmp_path: Path) -> None:
+    def paragraph(article: int, number: int) -> dict[str, Any]:
+        answer = {"text": "Rome", "answer_start": 0}
+        return {
+            "context": f"Rome {article} {number}",
+            "qas": [
+                {"id": f"{article}/{number}/{at}", "question": "Where?", "answers": [answer]}
+                for at in range(5)
+            ],
+        }
+
+    articles = [
+        {"title": f"Article/{at}", "paragraphs": [paragraph(at, number) for number in range(4)]}
+        for at in range(30)
+    ]
+    (tmp_path / "squad.json").write_text(json.dumps({"data": articles}))
+    parts = [
+        {one.id.split("/")[0] for one in read_part(f"squad.json#{part}", "squad", root=tmp_path)}
+        for part in Splits._fields
+    ]
+    assert [len(part) for part in parts] == [24, 3, 3] and len(set.union(*parts)) == 30
+
+
+def test_a_question_asked_twice_stays_in_one_part(tmp_path: Path) -> None:
+    (tmp_path / "evidence" / "wikipedia").mkdir(parents=True)
+    (tmp_path / "evidence" / "wikipedia" / "Inn.txt").write_text("The Inn.")
+    records = [
+        {
+            "QuestionId": f"{at}/{again}",
+            "Question": f"Which river {'IS' if again else 'is '} number {at}?",
+            "EntityPages": [{"Filename": "Inn.txt"}],
+            "Answer": {"Value": "Inn", "Aliases": ["Inn"]},
+        }
+        for at in range(20)
+        for again in range(2)
+    ]
+    (tmp_path / "qa").mkdir()
+    whole = {"Data": records, "Domain": "Wikipedia"}
+    (tmp_path / "qa" / "wikipedia-dev.json").write_text(json.dumps(whole))
+    parts = [
+        {
+            one.id.split("/")[0]
+            for one in read_part(f"qa/wikipedia-dev.json#{part}", "triviaqa", root=tmp_path)
+        }
+        for part in Splits._fields
+    ]
+    assert [len(part) for part in parts] == [16, 2, 2] and len(set.union(*parts)) == 20
+
+
+def test_questions_about_the_same_documents_stay_in_one_part(tmp_path: Path) -> None:
+    records = [
+        {"id": f"{at}/{number}", "question": "Who?", "documents": [{"id": "d", "text": f"Text {at}."}]}
+        for number in range(3)
+        for at in range(20)
+    ]
+    (tmp_path / "qa.jsonl").write_text("\n".join(map(json.dumps, records)))
+    parts = [
+        {one.id.split("/")[0] for one in read_part(f"qa.jsonl#{part}", "qa", root=tmp_path)}
+        for part in Splits._fields
+    ]
     assert [len(part) for part in parts] == [16, 2, 2] and len(set.union(*parts)) == 20
 
 

@@ -41,8 +41,21 @@ def read_questions(path: Path) -> Iterator[Question]:
 
 
 def dialogue_of(question: Question) -> str:
-    """What a split must not take apart: the dialogue, or the question itself where it stands alone."""
+    """The dialogue, or the question itself where it stands alone."""
     return question.dialogue or question.id
+
+
+def source_of(question: Question) -> str:
+    """What no two parts of a split share: the dialogue, or the documents where it stands alone.
+
+    Who learned from one question about a text has seen the text of the next.
+    """
+    return question.dialogue or "\n".join(document.text for document in question.documents)
+
+
+def article_of(question: Question) -> str:
+    """What no two of SQuAD's parts share, as in the official split: the article that a paragraph is from."""
+    return question.documents[0].id.rpartition("/")[0]
 
 
 def read_squad(path: Path) -> Iterator[Question]:

@@ -17,6 +17,7 @@ from longspan.data import (
     formats,
     hotpotqa,
     summarization,
+    triviaqa,
 )
 from longspan.data.examples import Example
 from longspan.data.formats import FormatName
@@ -37,8 +38,10 @@ _STRATA: Mapping[FormatName, Callable[[Any], str]] = {
 }
 _GROUPS: Mapping[FormatName, Callable[[Any], str]] = {
     "hyperpartisan": classification.longest_paragraph,
-    "qa": extractive_qa.dialogue_of,
-    "quac": extractive_qa.dialogue_of,
+    "qa": extractive_qa.source_of,
+    "squad": extractive_qa.article_of,
+    "triviaqa": triviaqa.wording_of,
+    "quac": extractive_qa.source_of,
     "summarization": summarization.text_of,
 }
 

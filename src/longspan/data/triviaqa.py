@@ -47,6 +47,14 @@ def read_triviaqa(path: Path, evidence: Path | None = None) -> Iterator[Question
         )
 
 
+def wording_of(question: Question) -> str:
+    """What no two of TriviaQA's parts share: the question's words.
+
+    Some questions are there under several ids. Documents are shared by too many to keep all those together.
+    """
+    return " ".join(question.question.casefold().split())
+
+
 def _evidence(page: Record, folder: Path) -> tuple[str, str]:
     name = page.text("Filename")
     if not (folder / name).is_file():
