@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from longspan.data.classification import read_labelled, split_hyperpartisan
-from longspan.data.examples import Question
+from longspan.data.examples import LabelledDocument, Question
 from longspan.data.parts import read_part
 from longspan.data.splits import Splits, train_dev_test
 
@@ -143,8 +143,31 @@ def test_official_parts_are_taken(tmp_path: Path) -> None:
     (tmp_path / "imdb.jsonl").write_text("\n".join(map(json.dumps, records)))
     found = list(read_part("imdb.jsonl#test", "imdb", root=tmp_path))
     assert [example.id.split("/")[0] for example in found] == ["test"] * 3
-    with pytest.raises(ValueError, match="the part is 'dev'; it must be one of train, test"):
-        read_part("imdb.jsonl#dev", "imdb", root=tmp_path)
+    with pytest.raises(ValueError, match="the part is 'all'; it must be one of train, test, fit, dev"):
+        read_part("imdb.jsonl#all", "imdb", root=tmp_path)
+
+
+def test_imdbs_training_part_has_a_seeded_dev_part(tmp_path: Path) -> None:
+    records = [
+        {
+            "split": split,
+            "id": at,
+            "rating": 9,
+            "label": at % 2,
+            "text": "twin" if at < 2 else f"{split} {at}",
+        }
+        for split in ("train", "test")
+        for at in range(100)
+    ]
+    (tmp_path / "imdb.jsonl").write_text("\n".join(map(json.dumps, records)))
+    fit, dev, train = (
+        list(read_part(f"imdb.jsonl#{part}", "imdb", root=tmp_path)) for part in ("fit", "dev", "train")
+    )
+    assert [len(fit), len(dev), len(train)] == [90, 10, 100]
+    assert {one.id for one in (*fit, *dev)} == {one.id for one in train}
+    labels = [one.label for one in dev if isinstance(one, LabelledDocument)]
+    assert labels.count("pos") == 5
+    assert len({"train/neg/0_9", "train/pos/1_9"} & {one.id for one in dev}) != 1, "the same text, twice"
 
 
 def test_a_path_that_is_not_there(tmp_path: Path) -> None:
