@@ -58,7 +58,7 @@ class Rules:
     """Answers that share no part with others: F1 is 0 when one side is one of them and the other is not."""
 
 
-# Those of SQuAD 2.0's script. That of 1.1 differs where a gold answer is an article or punctuation alone: it is
+# Those of SQuAD 2.0's script. That of 1.1 differs where a gold is an article or punctuation alone: it is
 # not dropped, a prediction that normalises to nothing too is an exact match, and F1 is 0 all the same.
 SQUAD = Rules(name="SQuAD", normalize=normalize_squad, may_have_no_answer=True)
 TRIVIAQA = Rules(name="TriviaQA", normalize=normalize_triviaqa)
