@@ -95,7 +95,9 @@ def row(experiment: Experiment, results: Results) -> str | None:
     if not found:
         return None
     cells: list[str] = []
-    for name in found[0]["scores"]:
+    # A recipe may have got more scores since its first runs.
+    common = [name for name in found[0]["scores"] if all(name in one["scores"] for one in found)]
+    for name in common:
         values = [one["scores"][name] for one in found]
         spread = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
         cells.append(f"{name} {statistics.mean(values):.3f}{spread}")

@@ -69,7 +69,7 @@ def test_stats_say_what_was_left_out(folder: Path) -> None:
         (["b.jsonl", "--format", "classification"], "does not exist"),
         (["a.jsonl", "--format", "qa"], "line 1: documents is missing"),
         (["a.jsonl", "--format", "classification", "--tokenizer", "a.jsonl"], "tokenizer.json"),
-        (["a.jsonl", "--format", "triviaqa"], "Data is missing; it must be a list of objects"),
+        (["a.jsonl", "--format", "triviaqa"], "Domain is missing; it must be a string"),
     ],
 )
 def test_mistakes_are_one_line(arguments: list[str], hint: str, folder: Path) -> None:

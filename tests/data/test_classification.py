@@ -1,20 +1,18 @@
 """Documents with a class, in four formats."""
 
+import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from longspan.data.classification import (
-    read_hyperpartisan,
-    read_imdb,
-    read_labelled,
-    read_peerread,
-    split_hyperpartisan,
-)
+from longspan.data.classification import read_hyperpartisan, read_labelled, split_hyperpartisan
 from longspan.data.examples import LabelledDocument
+from longspan.data.imdb import UNLABELLED, read_imdb
+from longspan.data.peerread import read_peerread
 
-from .writing import ENDINGS, ids, without, write, write_jsonl
+from .writing import ENDINGS, ids, without, write, write_jsonl, write_tar
 
 REVIEW = {"split": "train", "id": 3, "rating": 9, "label": 1, "text": "A fine film.<br />Go."}
 PAPER = {
@@ -76,6 +74,46 @@ def test_imdb_refuses(change: dict[str, Any], message: str, tmp_path: Path) -> N
         list(read_imdb(write_jsonl(tmp_path / "imdb.jsonl", REVIEW, REVIEW | change)))
 
 
+REVIEWS = {
+    "README": "Large Movie Review Dataset",
+    "train/urls_pos.txt": "http://example.org",
+    "train/pos/3_9.txt": "A fine film.<br />Go.",
+    "train/neg/4_1.txt": "No.",
+    "train/unsup/0_0.txt": "Who knows?",
+    "test/neg/3_2.txt": "No again.",
+}
+
+
+def aclimdb(tmp_path: Path, kind: str, files: dict[str, str] = REVIEWS) -> Path:
+    """The published folders, or an archive of them."""
+    named = {f"aclImdb/{name}": text for name, text in files.items()}
+    if kind == "archive":
+        return write_tar(tmp_path / "aclImdb_v1.tar.gz", named)
+    for name, text in named.items():
+        write(tmp_path / name, text)
+    return tmp_path / "aclImdb"
+
+
+@pytest.mark.parametrize("kind", ["folder", "archive"])
+def test_imdb_as_it_is_published(kind: str, tmp_path: Path) -> None:
+    path, dropped = aclimdb(tmp_path, kind), Counter[str]()
+    reviews = {review.id: (review.text, review.label) for review in read_imdb(path, dropped=dropped)}
+    assert reviews == {
+        "train/pos/3_9": ("A fine film.<br />Go.", "pos"),
+        "train/neg/4_1": ("No.", "neg"),
+        "test/neg/3_2": ("No again.", "neg"),
+    }
+    assert dropped == {UNLABELLED: 1}
+    assert ids(read_imdb(path, split="test", dropped=Counter())) == ["test/neg/3_2"]
+
+
+def test_imdb_refuses_other_folders(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="the review is 'good/3_9.txt'; it must be pos or neg"):
+        list(read_imdb(aclimdb(tmp_path / "a", "folder", {"train/good/3_9.txt": "a"})))
+    with pytest.raises(ValueError, match="must be the folder aclImdb"):
+        list(read_imdb(aclimdb(tmp_path / "b", "folder", {"novel.txt": "a"})))
+
+
 def test_peerread(tmp_path: Path) -> None:
     path = write_jsonl(
         tmp_path / "papers.jsonl", PAPER, PAPER | {"id": "1701.00002", "split": "train", "accepted": True}
@@ -89,6 +127,46 @@ def test_peerread(tmp_path: Path) -> None:
     bad = write_jsonl(tmp_path / "bad.jsonl", without(PAPER, "body"))
     with pytest.raises(ValueError, match="line 1: body is missing"):
         list(read_peerread(bad))
+
+
+def peerread(tmp_path: Path, kind: str, **review: Any) -> Path:
+    """A section as it is published, with one paper in its dev part and one in train."""
+    sections = [{"heading": None, "text": "ar X"}, {"heading": "1 Introduction", "text": "Long \ud835."}]
+    parsed = {"name": "1701.00001.pdf", "metadata": {"title": None, "sections": sections, "references": []}}
+    said = {"title": "On Spans", "abstract": "They are long.", "accepted": False, "reviews": []} | review
+    files = {
+        f"section/{part}/{folder}": json.dumps(content)
+        for part, id in (("dev", "1701.00001"), ("train", "1701.00002"))
+        for folder, content in ((f"parsed_pdfs/{id}.pdf.json", parsed), (f"reviews/{id}.json", said))
+    }
+    if kind == "archive":
+        return write_tar(tmp_path / "section.tar.gz", files)
+    for name, text in files.items():
+        write(tmp_path / name, text)
+    return tmp_path / "section"
+
+
+@pytest.mark.parametrize("kind", ["folder", "archive"])
+def test_peerread_as_it_is_published(kind: str, tmp_path: Path) -> None:
+    path = peerread(tmp_path, kind)
+    assert ids(read_peerread(path)) == ["1701.00001", "1701.00002"]
+    (paper,) = read_peerread(path, split="dev")
+    assert paper == LabelledDocument(
+        id="1701.00001",
+        text="On Spans\nThey are long.\nar X\n\n1 Introduction\nLong \ufffd.",
+        label="rejected",
+    )
+
+
+def test_peerread_refuses_what_says_too_little(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="reviews/1701.00001.json: accepted is None; it must be true"):
+        list(read_peerread(peerread(tmp_path / "a", "folder", accepted=None)))
+    path = peerread(tmp_path / "b", "folder")
+    (path / "dev/reviews/1701.00001.json").unlink()
+    with pytest.raises(ValueError, match="the paper is '1701.00001'; it must be one that dev/reviews has"):
+        list(read_peerread(path))
+    with pytest.raises(ValueError, match="has no file named|must be PeerRead"):
+        list(read_peerread(path / "dev" / "reviews"))
 
 
 def xml_articles(*numbers: int) -> str:

@@ -79,11 +79,19 @@ def test_litbank_in_an_archive(tmp_path: Path) -> None:
     assert document.speakers is None
 
 
-def test_ontonotes_in_a_folder_by_name(tmp_path: Path) -> None:
-    write(tmp_path / "nw/x.v4_gold_conll", ONTONOTES)
-    write(tmp_path / "nw/x.v4_auto_conll", ONTONOTES)
-    assert len(ids(read_conll_2012(tmp_path))) == 4
-    assert len(ids(read_conll_2012(tmp_path, names="*gold_conll"))) == 2
+def test_ontonotes_in_a_folder_is_read_once(tmp_path: Path) -> None:
+    gold, automatic = "nw/x.v4_gold_conll", "nw/x.v4_auto_conll"
+    changed = ONTONOTES.replace("Ada", "Ida")
+    write(tmp_path / "both" / gold, ONTONOTES)
+    write(tmp_path / "both" / automatic, changed)
+    archive = write_tar(tmp_path / "both.tar.gz", {automatic: changed, gold: ONTONOTES})
+    for path in (tmp_path / "both", archive):
+        documents = list(read_conll_2012(path))
+        assert (len(documents), documents[0].words[0]) == (2, "Ada")
+        assert next(read_conll_2012(path, names="*auto_conll")).words[0] == "Ida"
+        assert len(ids(read_conll_2012(path, names="*conll"))) == 4
+    write(tmp_path / "automatic" / automatic, changed)
+    assert len(ids(read_conll_2012(tmp_path / "automatic"))) == 2
 
 
 def test_ontogum_drops_blanked_documents_and_counts_them(tmp_path: Path) -> None:

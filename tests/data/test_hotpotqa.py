@@ -41,12 +41,13 @@ def test_hotpotqa(ending: str, tmp_path: Path) -> None:
     assert question.paragraphs[0].text == "The Inn. It is a river."
 
 
-def test_a_fact_about_no_sentence_is_left_out_and_counted(tmp_path: Path) -> None:
+def test_a_fact_about_no_sentence_is_not_learned_but_scored(tmp_path: Path) -> None:
     facts = {"supporting_facts": [["Inn", 0], ["Inn", 2], ["Enns", 0]]}
     dropped: Counter[str] = Counter()
     path = write(tmp_path / "dev.json", json.dumps([RECORD | facts]))
     (question,) = read_hotpotqa(path, dropped=dropped)
     assert question.supporting_facts == (SupportingFact(0, 0),)
+    assert question.named_facts == (("Inn", 0), ("Inn", 2), ("Enns", 0))  # the official scores count all
     assert dropped == {UNKNOWN_FACT: 2}
 
 

@@ -2,11 +2,12 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from longspan.data.classification import read_labelled, split_hyperpartisan
-from longspan.data.examples import Question
+from longspan.data.examples import LabelledDocument, Question
 from longspan.data.parts import read_part
 from longspan.data.splits import Splits, train_dev_test
 
@@ -70,6 +71,69 @@ def test_a_dialogue_stays_in_one_part(tmp_path: Path) -> None:
     assert [len(part) for part in parts] == [16, 2, 2] and len(set.union(*parts)) == 20
 
 
+def test_questions_about_one_article_stay_in_one_part(tmp_path: Path) -> None:
+    def paragraph(article: int, number: int) -> dict[str, Any]:
+        answer = {"text": "Rome", "answer_start": 0}
+        return {
+            "context": f"Rome {article} {number}",
+            "qas": [
+                {"id": f"{article}/{number}/{at}", "question": "Where?", "answers": [answer]}
+                for at in range(5)
+            ],
+        }
+
+    articles = [
+        {"title": f"Article/{at}", "paragraphs": [paragraph(at, number) for number in range(4)]}
+        for at in range(30)
+    ]
+    (tmp_path / "squad.json").write_text(json.dumps({"data": articles}))
+    parts = [
+        {one.id.split("/")[0] for one in read_part(f"squad.json#{part}", "squad", root=tmp_path)}
+        for part in Splits._fields
+    ]
+    assert [len(part) for part in parts] == [24, 3, 3] and len(set.union(*parts)) == 30
+
+
+def test_a_question_asked_twice_stays_in_one_part(tmp_path: Path) -> None:
+    (tmp_path / "evidence" / "wikipedia").mkdir(parents=True)
+    (tmp_path / "evidence" / "wikipedia" / "Inn.txt").write_text("The Inn.")
+    records = [
+        {
+            "QuestionId": f"{at}/{again}",
+            "Question": f"Which river {'IS' if again else 'is '} number {at}?",
+            "EntityPages": [{"Filename": "Inn.txt"}],
+            "Answer": {"Value": "Inn", "Aliases": ["Inn"]},
+        }
+        for at in range(20)
+        for again in range(2)
+    ]
+    (tmp_path / "qa").mkdir()
+    whole = {"Data": records, "Domain": "Wikipedia"}
+    (tmp_path / "qa" / "wikipedia-dev.json").write_text(json.dumps(whole))
+    parts = [
+        {
+            one.id.split("/")[0]
+            for one in read_part(f"qa/wikipedia-dev.json#{part}", "triviaqa", root=tmp_path)
+        }
+        for part in Splits._fields
+    ]
+    assert [len(part) for part in parts] == [16, 2, 2] and len(set.union(*parts)) == 20
+
+
+def test_questions_about_the_same_documents_stay_in_one_part(tmp_path: Path) -> None:
+    records = [
+        {"id": f"{at}/{number}", "question": "Who?", "documents": [{"id": "d", "text": f"Text {at}."}]}
+        for number in range(3)
+        for at in range(20)
+    ]
+    (tmp_path / "qa.jsonl").write_text("\n".join(map(json.dumps, records)))
+    parts = [
+        {one.id.split("/")[0] for one in read_part(f"qa.jsonl#{part}", "qa", root=tmp_path)}
+        for part in Splits._fields
+    ]
+    assert [len(part) for part in parts] == [16, 2, 2] and len(set.union(*parts)) == 20
+
+
 def test_official_parts_are_taken(tmp_path: Path) -> None:
     records = [
         {"split": split, "id": at, "rating": 9, "label": 1, "text": f"{split} {at}"}
@@ -79,8 +143,31 @@ def test_official_parts_are_taken(tmp_path: Path) -> None:
     (tmp_path / "imdb.jsonl").write_text("\n".join(map(json.dumps, records)))
     found = list(read_part("imdb.jsonl#test", "imdb", root=tmp_path))
     assert [example.id.split("/")[0] for example in found] == ["test"] * 3
-    with pytest.raises(ValueError, match="the part is 'dev'; it must be one of train, test"):
-        read_part("imdb.jsonl#dev", "imdb", root=tmp_path)
+    with pytest.raises(ValueError, match="the part is 'all'; it must be one of train, test, fit, dev"):
+        read_part("imdb.jsonl#all", "imdb", root=tmp_path)
+
+
+def test_imdbs_training_part_has_a_seeded_dev_part(tmp_path: Path) -> None:
+    records = [
+        {
+            "split": split,
+            "id": at,
+            "rating": 9,
+            "label": at % 2,
+            "text": "twin" if at < 2 else f"{split} {at}",
+        }
+        for split in ("train", "test")
+        for at in range(100)
+    ]
+    (tmp_path / "imdb.jsonl").write_text("\n".join(map(json.dumps, records)))
+    fit, dev, train = (
+        list(read_part(f"imdb.jsonl#{part}", "imdb", root=tmp_path)) for part in ("fit", "dev", "train")
+    )
+    assert [len(fit), len(dev), len(train)] == [90, 10, 100]
+    assert {one.id for one in (*fit, *dev)} == {one.id for one in train}
+    labels = [one.label for one in dev if isinstance(one, LabelledDocument)]
+    assert labels.count("pos") == 5
+    assert len({"train/neg/0_9", "train/pos/1_9"} & {one.id for one in dev}) != 1, "the same text, twice"
 
 
 def test_a_path_that_is_not_there(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
-"""QuAC's numbered strings, and answers that were written one after the other."""
+"""QuAC as it is published, and as numbered strings with answers written one after the other."""
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -7,9 +8,10 @@ from typing import Any
 import pytest
 
 from longspan.data.examples import Span, Turn
+from longspan.data.extractive_qa import read_squad
 from longspan.data.quac import read_quac, taken_apart
 
-from .writing import write_jsonl
+from .writing import ENDINGS, write, write_jsonl
 
 PASSAGE = "In May she sang. Then she left (to Rome), and sang no more. CANNOTANSWER"
 RECORD = {
@@ -59,6 +61,65 @@ def test_an_answer_that_is_not_there_is_counted(tmp_path: Path) -> None:
     left = list(read_quac(write_jsonl(tmp_path / "quac.jsonl", RECORD | said), dropped=dropped))
     assert [question.id for question in left] == ["1/2"]
     assert dropped == {"questions whose answers the passage does not have": 1}
+
+
+def official(**change: Any) -> str:
+    """A dialogue of two turns as QuAC publishes it."""
+    none = {"text": "CANNOTANSWER", "answer_start": PASSAGE.index("CANNOTANSWER")}
+    sang, all_of_it = {"text": "she sang.", "answer_start": 7}, {"text": PASSAGE[:16], "answer_start": 0}
+    qas: list[dict[str, Any]] = [
+        {
+            "id": "C_1_0_q#0",
+            "question": "What did she do?",
+            "answers": [all_of_it, sang, none],
+            "orig_answer": sang,
+            "yesno": "x",
+            "followup": "y",
+        },
+        {"id": "C_1_0_q#1", "question": "Why?", "answers": [none, none, sang, sang], "orig_answer": none},
+        {"id": "C_1_0_q#2", "question": "And then?", "answers": [all_of_it]},
+    ]
+    paragraph = {"id": "C_1_0", "context": PASSAGE, "qas": qas} | change
+    return json.dumps({"data": [{"title": "Singer", "paragraphs": [paragraph]}]})
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_official_files_have_every_answer_and_its_place(ending: str, tmp_path: Path) -> None:
+    first, second, third = read_quac(write(tmp_path / f"val_v0.2.json{ending}", official()))
+    assert (first.id, first.dialogue, first.scored_by) == ("C_1_0_q#0", "C_1_0", "quac")
+    assert first.documents[0].text == PASSAGE.removesuffix(" CANNOTANSWER")
+    assert first.answers == ("In May she sang.", "she sang.")
+    assert first.spans == (Span(0, 0, 16), Span(0, 7, 16))
+    assert (second.answers, second.spans, second.is_impossible) == ((), (), True)  # half of them say so
+    assert second.history == (Turn("What did she do?", "she sang."),)
+    assert third.history == (Turn("What did she do?", "she sang."), Turn("Why?", ""))
+    assert not third.is_impossible
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"context": "No end."}, r"paragraphs\[0\]: context is 'No end.'; it must be a text that ends with"),
+        (
+            {"qas": [{"id": "a", "question": "b", "answers": [{"text": "Rome", "answer_start": 0}]}]},
+            r"answers\[0\]: answer_start is 0; it must be where the context says 'Rome'",
+        ),
+        (
+            {"qas": [{"id": "a", "question": "b", "answers": []}]},
+            r"qas\[0\]: answers is \[\]; .* at least one",
+        ),
+    ],
+)
+def test_official_files_refuse(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        list(read_quac(write(tmp_path / "val.json", official(**change))))
+
+
+def test_squad_refuses_quac(tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError, match="context is .*; it must be without CANNOTANSWER .* format .* is quac"
+    ):
+        list(read_squad(write(tmp_path / "val.json", official())))
 
 
 @pytest.mark.parametrize(

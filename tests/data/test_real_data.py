@@ -6,17 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from longspan.data.classification import (
-    read_hyperpartisan,
-    read_imdb,
-    read_peerread,
-    split_hyperpartisan,
-)
+from longspan.data.classification import read_hyperpartisan, split_hyperpartisan
 from longspan.data.conll import EMPTY, UNMATCHED
 from longspan.data.coreference import BLANKED, read_conll_2012, read_ontogum
 from longspan.data.examples import CoreferenceDocument
 from longspan.data.extractive_qa import read_squad
 from longspan.data.hotpotqa import read_hotpotqa, split_hotpotqa
+from longspan.data.imdb import read_imdb
+from longspan.data.peerread import read_peerread
 from longspan.data.quac import read_quac
 from longspan.data.statistics import measure, words
 from longspan.data.summarization import (

@@ -159,6 +159,17 @@ def test_prediction_and_score() -> None:
     assert task.score(DOCUMENTS, said) == pytest.approx({"accuracy": 1 / 3, "macro_f1": 1 / 6})
 
 
+def test_a_positive_class_is_scored_apart() -> None:
+    task = make(positive="good")
+    said = [{"label": "good"}, {"label": "good"}, {"label": "mixed"}]
+    scores = task.score(DOCUMENTS, said)
+    assert scores == pytest.approx(
+        {"accuracy": 2 / 3, "macro_f1": (0 + 2 / 3 + 1) / 3, "f1": 2 / 3, "precision": 0.5, "recall": 1}
+    )
+    with pytest.raises(ValueError, match="settings.positive is 'great'; it must be one of the labels bad"):
+        make(positive="great")
+
+
 @pytest.mark.parametrize(
     ("save", "settings", "max_length"),
     [

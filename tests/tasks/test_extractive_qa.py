@@ -15,28 +15,11 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
 from longspan.data.examples import Document, Question, Span, Turn
-from longspan.data.extractive_qa import occurrences
 from longspan.tasks.extractive_qa import ExtractiveQA, ExtractiveQASettings, WindowAnswer
 from longspan.tasks.models import ModelSettings
 from longspan.tasks.task import Batch, Feature
+from tests.tasks.qa_cases import RIVER, SHORT, question, task
 from tests.tasks.tiny import tiny_longformer, tiny_roberta, tiny_tokenizer
-
-SHORT: dict[str, Any] = {"max_length": 48, "stride": 8, "max_question_tokens": 16}
-RIVER = "The river Inn flows from Switzerland to the Danube, and the city of Passau lies where they meet. "
-
-
-def question(
-    text: str, *documents: str, answers: tuple[str, ...] = (), is_impossible: bool = False, id: str = "q"
-) -> Question:
-    read = tuple(Document(id=str(at), text=document) for at, document in enumerate(documents))
-    spans = tuple(occurrences(answers, read))
-    return Question(
-        id=id, question=text, documents=read, answers=answers, spans=spans, is_impossible=is_impossible
-    )
-
-
-def task(**settings: Any) -> ExtractiveQA:
-    return ExtractiveQA(ExtractiveQASettings(**settings), tiny_tokenizer())
 
 
 def said(feature: Feature, example: Question, which: str) -> list[str]:
@@ -130,15 +113,16 @@ def test_an_answer_is_a_target_where_a_window_has_all_of_it() -> None:
         chars = feature["document"] == 0
         low, high = feature["first_character"][chars].min(), feature["end_character"].max()
         inside = [span for span in example.spans if low <= span.start and span.end <= high]
-        starts = feature["first_character"][feature["is_start"]].tolist()
+        is_start, is_end = feature["is_start"], feature["is_end"]
+        if not inside:  # the others say that it is not here
+            assert np.flatnonzero(is_start).tolist() == np.flatnonzero(is_end).tolist() == [0]
+            continue
+        starts = feature["first_character"][is_start].tolist()
         assert starts == [span.start for span in inside]
-        assert feature["end_character"][feature["is_end"]].tolist() == [span.end for span in inside]
+        assert feature["end_character"][is_end].tolist() == [span.end for span in inside]
         assert len(feature["input_ids"]) <= 48
         found += len(starts)
     assert found > 0
-    learned = list(one.features(example, training=True))
-    assert 0 < len(learned) < len(list(one.features(example, training=False)))
-    assert all(feature["is_start"].any() and feature["is_end"].any() for feature in learned)
 
 
 def test_windows_cover_a_document_and_overlap() -> None:
@@ -157,7 +141,6 @@ def test_windows_cover_a_document_and_overlap() -> None:
 
 def test_no_answer_is_learned_at_the_first_token_where_it_may_be() -> None:
     absent = question("Who?", RIVER, is_impossible=True)
-    assert list(task(max_length=200).features(absent, training=True)) == []
     (feature,) = task(max_length=200, answer_may_be_absent=True).features(absent, training=True)
     assert np.flatnonzero(feature["is_start"]).tolist() == np.flatnonzero(feature["is_end"]).tolist() == [0]
     # Of a question with an answer, the windows without it.
@@ -167,6 +150,30 @@ def test_no_answer_is_learned_at_the_first_token_where_it_may_be() -> None:
     features = list(task(**SHORT, answer_may_be_absent=True).features(example, training=True))
     assert said(features[0], example, "is_start") and not features[0]["is_start"][0]
     assert len(features) > 1 and all(feature["is_start"][0] for feature in features[1:])
+
+
+@pytest.mark.parametrize("may_be_absent", [None, False])
+def test_a_question_without_an_answer_is_refused_where_there_may_be_none(may_be_absent: bool | None) -> None:
+    one = task(max_length=200, answer_may_be_absent=may_be_absent)
+    absent = question("Who?", RIVER, is_impossible=True)
+    with pytest.raises(ValueError, match="q: is_impossible is true, but settings.answer_may_be_absent is"):
+        list(one.features(absent, training=True))
+    assert len(list(one.features(absent, training=False))) == 1
+
+
+def test_windows_without_the_answer_teach_that_it_is_not_there() -> None:
+    """Else nothing would make the scores of one window smaller than those of another."""
+    far = question("Where?", "Passau lies here. " + RIVER.replace("Passau", "it") * 4, answers=("Passau",))
+    features = list(task(**SHORT, answer_may_be_absent=False).features(far, training=True))
+    assert len(features) == len(list(task(**SHORT).features(far, training=False))) > 1
+    assert said(features[0], far, "is_start") and not features[0]["is_start"][0]
+    assert all(np.flatnonzero(one["is_start"]).tolist() == [0] for one in features[1:])
+    assert all(one["may_answer"][0] for one in features)
+    # One window is compared with none, and is learned from as in the paper.
+    (alone,) = task(**SHORT, max_windows=1, answer_may_be_absent=False).features(far, training=True)
+    assert not alone["may_answer"][0]
+    late = question("Where?", RIVER.replace("Passau", "it") * 4 + "Passau.", answers=("Passau",))
+    assert list(task(**SHORT, max_windows=1).features(late, training=True)) == []
 
 
 def test_unknown_answers_teach_nothing_but_are_asked() -> None:
@@ -358,45 +365,12 @@ def test_the_best_window_answers_and_no_answer_must_win_in_all() -> None:
     assert careful(-1.6).prediction(example, outputs) == nothing
 
 
-def test_scores_by_hand() -> None:
-    examples = [
-        question("Who?", RIVER, answers=("the Inn", "Inn river"), id="a"),
-        question("Who?", RIVER, answers=("Passau",), id="a"),  # the same id: both count
-        question("Who?", RIVER, is_impossible=True, id="c"),
-    ]
-    predictions = [
-        {"id": "a", "answer": "Inn"},
-        {"id": "a", "answer": "Passau lies"},
-        {"id": "c", "answer": ""},
-    ]
-    scores = task().score(examples, predictions)
-    assert scores == {"exact_match": pytest.approx(2 / 3), "f1": pytest.approx((1 + 2 / 3 + 1) / 3)}
-    well_known = [question("What?", "a", answers=("well known",))]
-    hyphen = [{"id": "q", "answer": "well-known"}]
-    assert task(rules="triviaqa").score(well_known, hyphen)["exact_match"] == 1
-    assert task(rules="squad").score(well_known, hyphen)["exact_match"] == 0
-    with pytest.raises(ValueError, match="q: answers is empty and is_impossible is false"):
-        task().score([question("Who?", RIVER)], predictions[:1])
-
-
-def test_quacs_scores_are_by_dialogue() -> None:
-    one = task(rules="quac", answer_may_be_absent=True)
-    examples = [
-        question("Who?", RIVER, answers=("the Inn", "Inn"), id="1/1"),
-        question("Why?", RIVER, is_impossible=True, id="1/2"),
-        question("Which city?", RIVER, answers=("the city of Passau",), id="2/1"),
-    ]
-    examples = [dataclasses.replace(example, dialogue=example.id[0]) for example in examples]
-    said = [{"answer": "Inn"}, {"answer": ""}, {"answer": "Passau"}]
-    scores = one.score(examples, said)
-    assert scores == {
-        "f1": pytest.approx((1 + 1 + 0.5) / 3),
-        "human_f1": 1,
-        "heq_q": pytest.approx(2 / 3),
-        "heq_d": 0.5,
-        "unfiltered_f1": pytest.approx((1 + 1 + 0.5) / 3),
-    }
-    assert one.best_score in scores
+def test_windows_are_compared_by_what_is_learned() -> None:
+    """A constant added to all logits of a window changes no probability, and so no answer."""
+    example = question("Who?", "Ada wrote it.", "The dog barked.")
+    for shift in (-10.0, 0.0, 10.0):
+        outputs = [WindowAnswer(1.0, 3.0, 0, 0, 3), WindowAnswer(4.0 + shift, 5.0 + shift, 1, 4, 7)]
+        assert task().prediction(example, outputs)["answer"] == "Ada"
 
 
 LESSONS = [

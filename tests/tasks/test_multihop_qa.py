@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -235,6 +236,15 @@ def test_score() -> None:
     )
     with pytest.raises(ValueError, match="q: answer is None"):
         task().score([TEN], [])
+
+
+def test_a_gold_fact_that_the_context_lacks_is_a_miss() -> None:
+    """As in the official script, which compares with the facts as the file names them."""
+    example = replace(RIVERS, missing_facts=(("Passau", 9),))
+    said = {"id": "rivers", "answer": "Inn", "supporting_facts": [["Passau", 0], ["Inn", 0]]}
+    scores = task().score([example], [said])
+    assert (scores["answer_em"], scores["support_em"], scores["joint_em"]) == (1, 0, 0)
+    assert scores["support_f1"] == scores["joint_f1"] == pytest.approx(2 * (1 * 2 / 3) / (1 + 2 / 3))
 
 
 def predicted(of: MultiHopQA, model: nn.Module, example: MultiHopQuestion) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from longspan.data.options import ReaderOptions
 from longspan.tasks.classification import ClassificationSettings
 from longspan.training.recipe import as_fields, read_recipe, recipe_of
 
@@ -40,6 +41,18 @@ def test_overrides(tmp_path: Path) -> None:
     assert (recipe.optimizer.lr, recipe.run.steps, recipe.model.gradient_checkpointing) == (3e-5, 7, True)
 
 
+def test_readers_can_be_told_what_they_take(tmp_path: Path) -> None:
+    columns = {"format": "conll-tags", "train": "train.txt", "options": {"word": 1, "tag": 3}}
+    fields = FIELDS | {"task": "tagging", "data": columns}
+    recipe = read_recipe(_write(tmp_path, fields), ["--data.options.names", "*.txt"])
+    assert recipe.data.options == ReaderOptions(word=1, tag=3, names="*.txt")
+    assert recipe_of(yaml.safe_load(yaml.safe_dump(as_fields(recipe)))) == recipe
+    with pytest.raises(ValueError, match=r"data\.options\.word is 'one'; it must be an integer"):
+        read_recipe(_write(tmp_path, fields), ["--data.options.word", "one"])
+    with pytest.raises(ValueError, match=r"data\.options\.column is no field.*"):
+        read_recipe(_write(tmp_path, fields), ["--data.options.column", "1"])
+
+
 @pytest.mark.parametrize(
     "overrides, message",
     [
@@ -61,6 +74,7 @@ def test_overrides(tmp_path: Path) -> None:
         (["--run.steps"], r"--run\.steps has no value"),
         (["steps", "3"], r"'steps' is no field"),
         (["--data", "3"], r"data is 3; it must hold fields"),
+        (["--data.options.tag", "1"], r"data\.options\.tag is 1; the format imdb takes no options"),
         (["--settings.labels", "a"], r"settings\.labels is 'a'; it must be a list"),
     ],
 )

@@ -15,7 +15,9 @@ import pytest
 
 from longspan.data import formats
 from longspan.data.formats import FormatName
-from longspan.models.causal_lm_config import growing_windows
+from longspan.models.causal_lm_config import LongformerCausalLMConfig, growing_windows
+from longspan.tasks.classification import ClassificationSettings
+from longspan.tasks.extractive_qa import ExtractiveQASettings
 from longspan.tasks.registry import TASKS
 from longspan.training.inference import Predictor, read_examples
 from longspan.training.loop import train
@@ -79,6 +81,92 @@ def test_recipes_are_right(path: Path) -> None:
     for stage in stages_of(recipe):
         batch = stage.recipe.batch
         assert (batch.micro_tokens or batch.tokens) <= batch.tokens
+
+
+PAIRS = {
+    "tables 2 and 12": ("char-lm-small", "char-lm"),
+    "table 3": ("char-lm-large", "char-lm"),
+    "table 4": ("char-lm-windows", "char-lm-windows"),
+    "table 5, before": ("pretrain", "mlm-head"),
+    "table 5": ("pretrain", "mlm-continue"),
+    "table 5, positions": ("pretrain-positions", "mlm-continue"),
+    "table 7, WikiHop": ("wikihop", "wikihop"),
+    "table 7, TriviaQA": ("triviaqa", "triviaqa"),
+    "table 7, HotpotQA": ("hotpotqa", "hotpotqa"),
+    "table 7, OntoNotes": ("ontonotes", "litbank"),
+    "table 7, IMDB": ("imdb", "imdb"),
+    "table 7, Hyperpartisan": ("hyperpartisan", "hyperpartisan"),
+    "table 8, WikiHop": ("wikihop-large", "wikihop"),
+    "table 8, TriviaQA": ("triviaqa-large", "triviaqa"),
+    "tables 8 and 9, HotpotQA": ("hotpotqa-large", "hotpotqa"),
+    "table 10": ("wikihop-ablations", "wikihop"),
+}
+"""The paper's experiments, each with its own recipe and the one in small."""
+
+
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
+def test_every_experiment_has_two_recipes(pair: tuple[str, str]) -> None:
+    paper, small = (
+        read_recipe(ROOT / "recipes" / folder / f"{name}.yaml")
+        for folder, name in zip(("paper", "cpu"), pair, strict=True)
+    )
+    assert paper.task == small.task
+    # The paper's are for GPUs, begin from published weights and read everything.
+    assert paper.run.precision == "bf16" and paper.data.train_limit is None
+    page = (ROOT / "recipes/README.md").read_text()
+    assert all(f"`{name}`" in page for name in pair)
+
+
+def test_every_recipe_of_the_paper_is_in_a_pair() -> None:
+    listed = {paper for paper, _ in PAIRS.values()}
+    assert {path.stem for path in (ROOT / "recipes/paper").glob("*.yaml")} == listed
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "epochs", "lr", "warmup"),
+    [
+        ("wikihop", "base", 15, 3e-5, 200),
+        ("wikihop-large", "large", 5, 3e-5, 200),
+        ("wikihop-ablations", "base", 5, 3e-5, 200),
+        ("triviaqa", "base", 5, 3e-5, 1000),
+        ("triviaqa-large", "large", 5, 3e-5, 1000),
+        ("hotpotqa", "base", 5, 3e-5, 1000),
+        ("hotpotqa-large", "large", 5, 3e-5, 1000),
+    ],
+)
+def test_table_14(name: str, source: str, epochs: int, lr: float, warmup: int) -> None:
+    recipe = read_recipe(ROOT / f"recipes/paper/{name}.yaml")
+    assert recipe.model.source == f"allenai/longformer-{source}-4096"
+    assert (recipe.run.epochs, recipe.optimizer.lr, recipe.schedule.warmup) == (epochs, lr, warmup)
+    # 32 questions a step: none of them may be cut into several inputs.
+    assert recipe.batch.examples == 32 and recipe.batch.tokens == 32 * 4096
+    if isinstance(recipe.settings, ExtractiveQASettings):
+        assert recipe.settings.join_documents and recipe.settings.max_windows == 1
+
+
+def test_imdb_is_not_chosen_on_its_test_part() -> None:
+    data = read_recipe(ROOT / "recipes/paper/imdb.yaml").data
+    assert data.dev is not None and data.test is not None
+    assert [where.partition("#")[2] for where in (data.train, data.dev, data.test)] == ["fit", "dev", "test"]
+
+
+@pytest.mark.parametrize("folder", ["paper", "cpu"])
+def test_hyperpartisan_is_scored_by_its_positive_class(folder: str) -> None:
+    settings = read_recipe(ROOT / f"recipes/{folder}/hyperpartisan.yaml").settings
+    assert isinstance(settings, ClassificationSettings) and settings.positive == "true"
+
+
+def test_table_4_of_the_paper() -> None:
+    recipe = read_recipe(ROOT / "recipes/paper/char-lm-windows.yaml")
+    (phase,) = recipe.phases
+    assert (phase.steps, phase.max_length, phase.windows) == (150_000, 2048, (32, 512))
+    undilated = LongformerCausalLMConfig.from_json_file(ROOT / recipe.model.source)
+    small = LongformerCausalLMConfig.named("char-lm-small")
+    changed = {name for name, value in small.to_dict().items() if undilated.to_dict().get(name) != value} - {
+        "transformers_version"
+    }
+    assert changed == {"attention_window", "attention_dilation"}
+    assert undilated.attention_window == growing_windows(32, 512, 12)
 
 
 @pytest.mark.parametrize("script", ["tables", "char_lm_tables", "summary_tables"])

@@ -7,6 +7,7 @@ from cyclopts import App, Parameter
 
 from longspan.cli.errors import user_mistakes
 from longspan.data.formats import FormatName
+from longspan.data.options import NO_OPTIONS, ReaderOptions
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,6 +23,7 @@ def stats(
     *,
     format: FormatName,
     tokenizer: Path | None = None,
+    options: Annotated[ReaderOptions, Parameter(name="*")] = NO_OPTIONS,
     as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> None:
     """Show how long the examples of a data set are, as table 6 of the Longformer paper does.
@@ -32,6 +34,7 @@ def stats(
         path: a file, plain, .gz or .xz; for some formats, a folder or an archive.
         format: how it is written; docs/data.md describes each.
         tokenizer: a tokenizer.json, or a folder with one; without it, words are counted.
+        options: of the format's reader, where it takes any.
         as_json: print one JSON object instead of a table.
     """
     import json
@@ -49,7 +52,7 @@ def stats(
             raise ValueError(f"PATH is {path}, which does not exist; it must be a file or a folder")
         count = statistics.words if tokenizer is None else statistics.tokens(tokenizer)
         try:
-            lengths = statistics.measure(formats.read(path, format, dropped), count)
+            lengths = statistics.measure(formats.read(path, format, dropped, options=options), count)
         except OSError as error:
             raise ValueError(f"{error.filename} cannot be read: {error.strerror}") from error
     if as_json:

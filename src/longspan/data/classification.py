@@ -1,9 +1,8 @@
-"""Documents with a class: our JSONL, IMDB, Hyperpartisan news and PeerRead."""
+"""Documents with a class: our JSONL, and Hyperpartisan news."""
 
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
-from typing import Literal
 from xml.etree import ElementTree
 
 from longspan.data.examples import LabelledDocument
@@ -25,47 +24,6 @@ def read_labelled(path: Path, *, targets: bool = True) -> Iterator[LabelledDocum
             text=record.text("text"),
             label=record.text_or_number("label") if targets or record.has("label") else "",
         )
-
-
-def read_imdb(path: Path, *, split: Literal["train", "test"] | None = None) -> Iterator[LabelledDocument]:
-    """IMDB reviews as JSONL: ``{"split", "id", "rating", "label", "text"}``, labels 1 and 0.
-
-    Args:
-        path: the file, which holds both splits.
-        split: only this one.
-
-    Returns:
-        Reviews labelled "pos" and "neg", with the names of the original files as their ids.
-    """
-    for record in read_jsonl(path):
-        part = record.one_of("split", ("train", "test"))
-        number = record.integer("label")
-        if number > 1:
-            raise record.error("label", "0 or 1")
-        if split in (None, part):
-            label = ("neg", "pos")[number]
-            name = f"{record.integer('id')}_{record.integer('rating')}"
-            yield LabelledDocument(id=f"{part}/{label}/{name}", text=record.text("text"), label=label)
-
-
-def read_peerread(
-    path: Path, *, split: Literal["train", "dev", "test"] | None = None
-) -> Iterator[LabelledDocument]:
-    """PeerRead papers as JSONL: ``{"split", "id", "accepted", "title", "abstract", "body"}``.
-
-    Args:
-        path: the file, which holds all splits.
-        split: only this one.
-
-    Returns:
-        Papers labelled "accepted" and "rejected": title, abstract and body, a line each.
-    """
-    for record in read_jsonl(path, unique="id"):
-        part = record.one_of("split", ("train", "dev", "test"))
-        label = "accepted" if record.flag("accepted") else "rejected"
-        if split in (None, part):
-            text = "\n".join(record.text(name) for name in ("title", "abstract", "body"))
-            yield LabelledDocument(id=record.text("id"), text=text, label=label)
 
 
 def read_hyperpartisan(articles: Path, truth: Path | None = None) -> Iterator[LabelledDocument]:

@@ -10,9 +10,11 @@ from typing import Literal
 
 from longspan.data.conll import in_order, read_documents
 from longspan.data.examples import CoreferenceDocument, Mention
-from longspan.data.files import counted, open_files
+from longspan.data.files import counted, has_file, open_files
 from longspan.data.records import Record, read_jsonl, wrong
 
+GOLD = "*gold_conll"
+"""How the files of OntoNotes are named that people annotated."""
 BLANKED = "documents with blanked words"
 
 
@@ -39,7 +41,7 @@ def read_coreference(path: Path, *, targets: bool = True) -> Iterator[Coreferenc
 
 
 def read_conll_2012(
-    path: Path, *, names: str = "*conll", dropped: Counter[str] | None = None
+    path: Path, *, names: str | None = None, dropped: Counter[str] | None = None
 ) -> Iterator[CoreferenceDocument]:
     """Files of columns: OntoNotes' and LitBank's, or OntoGUM's three.
 
@@ -48,9 +50,12 @@ def read_conll_2012(
 
     Args:
         path: a file, or a folder or an archive of them.
-        names: which files of a folder or an archive; for OntoNotes, such as "*gold_conll".
+        names: which files of a folder or an archive, such as "*auto_conll". None is "*gold_conll" where there
+            is any, for OntoNotes has every document a second time, with automatic layers, and "*conll" else.
         dropped: counts documents that are left out: those with words blanked by underscores.
     """
+    if names is None:
+        names = GOLD if has_file(path, GOLD) else "*conll"
     with counted(path, dropped) as drop:
         for file in open_files(path, names):
             yield from _unblanked(read_documents(file), drop)

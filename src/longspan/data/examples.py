@@ -5,7 +5,7 @@ Places in a text count characters, places in a document of words count words; en
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +50,10 @@ class Turn(NamedTuple):
     """Empty where there was none."""
 
 
+AnswerRules: TypeAlias = Literal["squad", "triviaqa", "quac"]
+"""Whose official script says how good an answer is."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """A question that parts of documents answer."""
@@ -67,6 +71,8 @@ class Question:
     """The dialogue that it is part of; empty where it stands alone."""
     history: tuple[Turn, ...] = ()
     """All that was asked before it in the dialogue, and answered."""
+    scored_by: AnswerRules = "squad"
+    """The rules of the data set that it is from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +119,15 @@ class MultiHopQuestion:
     """Words of a paragraph, "yes" or "no"; None where nobody knows."""
     type: str | None
     """HotpotQA's "bridge" or "comparison"."""
+    missing_facts: tuple[tuple[str, int], ...] = ()
+    """Titles and numbers of supporting sentences that the paragraphs do not have. Nothing can be learned from
+    them, but official scores count them."""
+
+    @property
+    def named_facts(self) -> tuple[tuple[str, int], ...]:
+        """All supporting facts as titles and numbers of sentences, which is how they are scored."""
+        found = ((self.paragraphs[fact.paragraph].title, fact.sentence) for fact in self.supporting_facts)
+        return (*found, *self.missing_facts)
 
 
 Mention: TypeAlias = tuple[int, int]

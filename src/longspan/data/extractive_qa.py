@@ -7,6 +7,9 @@ from pathlib import Path
 from longspan.data.examples import Document, Question, Span, Turn
 from longspan.data.records import Record, read_json_items, read_jsonl, wrong
 
+NO_ANSWER = "CANNOTANSWER"
+"""The last word of QuAC's passages, which stands for "no answer"."""
+
 
 def read_questions(path: Path) -> Iterator[Question]:
     """Our JSONL: ``{"id", "question", "documents": [{"id", "text"}], "answers", "spans", "is_impossible"}``.
@@ -41,8 +44,21 @@ def read_questions(path: Path) -> Iterator[Question]:
 
 
 def dialogue_of(question: Question) -> str:
-    """What a split must not take apart: the dialogue, or the question itself where it stands alone."""
+    """The dialogue, or the question itself where it stands alone."""
     return question.dialogue or question.id
+
+
+def source_of(question: Question) -> str:
+    """What no two parts of a split share: the dialogue, or the documents where it stands alone.
+
+    Who learned from one question about a text has seen the text of the next.
+    """
+    return question.dialogue or "\n".join(document.text for document in question.documents)
+
+
+def article_of(question: Question) -> str:
+    """What no two of SQuAD's parts share, as in the official split: the article that a paragraph is from."""
+    return question.documents[0].id.rpartition("/")[0]
 
 
 def read_squad(path: Path) -> Iterator[Question]:
@@ -51,12 +67,16 @@ def read_squad(path: Path) -> Iterator[Question]:
     The document's id is the article's title and the paragraph's number in it, from 0.
 
     Raises:
-        ValueError: an answer does not stand where its ``answer_start`` says, among others.
+        ValueError: an answer does not stand where its ``answer_start`` says, or the file is QuAC's, which
+            looks alike but says "no answer" in words, among others.
     """
     for article in read_json_items(path, "data"):
         title = article.text("title")
         for number, paragraph in enumerate(article.records("paragraphs")):
             document = Document(id=f"{title}/{number}", text=paragraph.text("context"))
+            if document.text.endswith(NO_ANSWER):
+                right = f"without {NO_ANSWER} at its end, which is QuAC's; the format of this file is quac"
+                raise paragraph.error("context", right)
             for record in paragraph.records("qas"):
                 yield _squad_question(record, document)
 
@@ -73,6 +93,19 @@ def occurrences(answers: Iterable[str], documents: Sequence[Document]) -> Iterat
     for at, document in enumerate(documents):
         for match in pattern.finditer(document.text):
             yield Span(at, match.start(), match.end())
+
+
+def annotated_span(answer: Record, context: str) -> Span:
+    """Where an answer ``{"text", "answer_start"}`` stands.
+
+    Raises:
+        ValueError: the context says something else there.
+    """
+    text, start = answer.text("text"), answer.integer("answer_start")
+    found = context[start : start + len(text)]
+    if not text or found != text:
+        raise answer.error("answer_start", f"where the context says {text!r}, but {found!r} is there")
+    return Span(0, start, start + len(text))
 
 
 def _turns(record: Record) -> Iterator[Turn]:
@@ -102,12 +135,9 @@ def _squad_question(record: Record, document: Document) -> Question:
     answers: list[str] = []
     spans: list[Span] = []
     for answer in record.records("answers"):
-        text, start = answer.text("text"), answer.integer("answer_start")
-        found = document.text[start : start + len(text)]
-        if not text or found != text:
-            raise answer.error("answer_start", f"where the context says {text!r}, but {found!r} is there")
-        answers.append(text)
-        spans.append(Span(0, start, start + len(text)))
+        span = annotated_span(answer, document.text)
+        answers.append(document.text[span.start : span.end])
+        spans.append(span)
     is_impossible = record.flag("is_impossible", default=False)
     if is_impossible == bool(answers):
         raise record.error("answers", "a list of answers, or empty where is_impossible is true")

@@ -84,6 +84,16 @@ def open_files(path: Path, names: str = "*") -> Iterator[OpenFile]:
         raise ValueError(f"{path} has no file named {names}")
 
 
+def has_file(path: Path, names: str) -> bool:
+    """Whether a folder or an archive has a file of such a name; False for a single file."""
+    if path.is_dir():
+        return any(fnmatchcase(plain_name(file.name), names) for file in path.rglob("*") if file.is_file())
+    if not path.name.endswith(ARCHIVES):
+        return False
+    with whole(str(path)), tarfile.open(path, "r|*") as archive:
+        return any(fnmatchcase(plain_name(one.name), names) for one in archive if one.isfile())
+
+
 @contextmanager
 def open_file(path: Path) -> Generator[OpenFile]:
     """One file that is neither a folder nor an archive."""

@@ -15,6 +15,8 @@ from longspan.data import (
     coreference,
     extractive_qa,
     hotpotqa,
+    imdb,
+    peerread,
     quac,
     summarization,
     tagging,
@@ -22,6 +24,7 @@ from longspan.data import (
     triviaqa,
 )
 from longspan.data.examples import Example
+from longspan.data.options import NO_OPTIONS, ReaderOptions
 
 FormatName: TypeAlias = Literal[
     "text",
@@ -55,20 +58,17 @@ FormatName: TypeAlias = Literal[
 ]
 
 _READERS: Mapping[FormatName, Callable[[Path], Iterator[Example]]] = {
-    "text": texts.read_texts,
     "bytes": byte_texts.read_bytes,
     "enwik8": byte_texts.read_enwik8_bytes,
     "text8": byte_texts.read_text8,
     "qa": extractive_qa.read_questions,
     "candidates": candidates.read_candidates,
     "multihop": hotpotqa.read_multihop,
-    "imdb": classification.read_imdb,
     "hyperpartisan": classification.read_hyperpartisan,
-    "peerread": classification.read_peerread,
+    "peerread": peerread.read_peerread,
     "squad": extractive_qa.read_squad,
     "triviaqa": triviaqa.read_triviaqa,
     "wikihop": candidates.read_wikihop,
-    "conll-tags": tagging.read_conll_tags,
     "wikitext": texts.read_wikitext,
     "cnn-dailymail": summarization.read_cnn_dailymail,
     "qmsum": summarization.read_qmsum,
@@ -77,7 +77,12 @@ _READERS: Mapping[FormatName, Callable[[Path], Iterator[Example]]] = {
 
 
 def read(
-    path: Path, format: FormatName, dropped: Counter[str] | None = None, *, targets: bool = True
+    path: Path,
+    format: FormatName,
+    dropped: Counter[str] | None = None,
+    *,
+    targets: bool = True,
+    options: ReaderOptions = NO_OPTIONS,
 ) -> Iterator[Example]:
     """The examples of a file, a folder or an archive.
 
@@ -87,8 +92,19 @@ def read(
         dropped: counts what is left out by rule, by reason; without it, that is logged.
         targets: whether our JSONL must have what is learned: labels, tags, clusters, summaries. What is
             wanted of new documents is not known.
+        options: of the format's reader.
+
+    Raises:
+        ValueError: the reader does not take one of the options.
     """
+    given = options.of_format(format)
     match format:
+        case "text":
+            return texts.read_texts(path, **given)
+        case "conll-tags":
+            return tagging.read_conll_tags(path, **given)
+        case "imdb":
+            return imdb.read_imdb(path, dropped=dropped)
         case "classification":
             return classification.read_labelled(path, targets=targets)
         case "coreference":
@@ -106,7 +122,7 @@ def read(
         case "hotpotqa":
             return hotpotqa.read_hotpotqa(path, dropped=dropped)
         case "conll-2012":
-            return coreference.read_conll_2012(path, dropped=dropped)
+            return coreference.read_conll_2012(path, dropped=dropped, **given)
         case "ontogum":
             return coreference.read_ontogum(path, dropped=dropped)
         case _:

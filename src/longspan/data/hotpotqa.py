@@ -30,8 +30,9 @@ def read_hotpotqa(path: Path, *, dropped: Counter[str] | None = None) -> Iterato
 
     Args:
         path: the file.
-        dropped: counts supporting facts that are left out: those that name a sentence that the context
-            does not have. The official files have some; in the full-wiki setting, many.
+        dropped: counts supporting facts that nothing is learned from: those that name a sentence that the
+            context does not have. The official files have some; in the full-wiki setting, many. They stay
+            among a question's ``missing_facts``, since the official scores count them.
     """
     with counted(path, dropped) as drop:
         for record in read_json_items(path):
@@ -51,14 +52,17 @@ def type_of(question: MultiHopQuestion) -> str:
 
 def _question(record: Record, id_field: str, dropped: Counter[str]) -> MultiHopQuestion:
     paragraphs = tuple(_paragraphs(record))
-    has_facts = record.has("supporting_facts")
+    facts, missing = _facts(record, paragraphs) if record.has("supporting_facts") else ((), ())
+    if missing:
+        dropped[UNKNOWN_FACT] += len(missing)
     return MultiHopQuestion(
         id=record.text_or_number(id_field),
         question=record.text("question"),
         paragraphs=paragraphs,
-        supporting_facts=tuple(_facts(record, paragraphs, dropped)) if has_facts else (),
+        supporting_facts=facts,
         answer=record.text("answer") if record.has("answer") else None,
         type=record.text("type") if record.has("type") else None,
+        missing_facts=missing,
     )
 
 
@@ -73,19 +77,23 @@ def _paragraphs(record: Record) -> Iterator[Paragraph]:
 
 
 def _facts(
-    record: Record, paragraphs: Iterable[Paragraph], dropped: Counter[str]
-) -> Iterator[SupportingFact]:
+    record: Record, paragraphs: Iterable[Paragraph]
+) -> tuple[tuple[SupportingFact, ...], tuple[tuple[str, int], ...]]:
+    """Those that name a sentence of the paragraphs, and those that do not."""
     sentences: dict[tuple[str, int], SupportingFact] = {}
     for at, paragraph in enumerate(paragraphs):
         for number in range(len(paragraph.sentences)):
             # Of paragraphs with one title, the first is meant.
             sentences.setdefault((paragraph.title, number), SupportingFact(at, number))
+    found: list[SupportingFact] = []
+    missing: list[tuple[str, int]] = []
     for at, item in enumerate(record.items("supporting_facts", "a list of [title, sentence]")):
         match item:
             case [str(title), int(number)]:
                 if (title, number) in sentences:
-                    yield sentences[title, number]
+                    found.append(sentences[title, number])
                 else:
-                    dropped[UNKNOWN_FACT] += 1
+                    missing.append((title, number))
             case _:
                 raise wrong(record.where, f"supporting_facts[{at}]", item, "[title, number of the sentence]")
+    return tuple(found), tuple(missing)

@@ -1,7 +1,9 @@
-"""QuAC as JSONL: a passage a line, with its questions numbered in one string and their answers in another.
+"""QuAC: questions in dialogues about a passage; the official JSON, and JSONL with a passage a line.
 
-Several annotators' answers to one question stand side by side with nothing between them. They are taken
-apart again: into the fewest parts that the passage has, with ends at punctuation where there is a choice.
+The official files have every annotator's answers, with their places. In the JSONL a passage's questions are
+numbered in one string and their answers in another, and several annotators' answers to one question stand
+side by side with nothing between them. They are taken apart again: into the fewest parts that the passage
+has, with ends at punctuation where there is a choice.
 """
 
 import re
@@ -11,10 +13,10 @@ from itertools import accumulate
 from pathlib import Path
 
 from longspan.data.examples import Document, Question, Span, Turn
-from longspan.data.files import counted
-from longspan.data.records import Record, read_jsonl
+from longspan.data.extractive_qa import NO_ANSWER, annotated_span
+from longspan.data.files import counted, plain_name
+from longspan.data.records import Record, read_json_items, read_jsonl
 
-NO_ANSWER = "CANNOTANSWER"
 _QUESTION = re.compile(r"question(\d+): (.*?)\n answer : \?(?:\n|$)", re.DOTALL)
 _ANSWERS = re.compile(
     r"possible answers for question(\d+):\n(.*?)(?:\n(?=possible answers for)|$)", re.DOTALL
@@ -22,24 +24,69 @@ _ANSWERS = re.compile(
 
 
 def read_quac(path: Path, *, dropped: Counter[str] | None = None) -> Iterator[Question]:
-    """Lines ``{"passage", "question", "answer"}``, one example a question.
+    """QuAC, one example a question.
 
-    Ids are the passage's and the question's number, as in "12/3"; the passage's names the dialogue. A
-    question may refer to those before it. They are its history, each with the first of its answers: in QuAC,
-    who asks knows what was answered.
+    A question may refer to those before it. They are its history, each with what was answered in the
+    dialogue, which who asks knows; in the JSONL, with the first of its answers.
 
     A question counts as impossible if half of its annotators or more say so, as in the official scores;
     otherwise their word is left out. The passage's last word, which stands for that, is cut off.
 
     Args:
-        path: the file.
-        dropped: counts questions that are left out: those whose answers the passage does not have.
+        path: the official JSON, such as ``val_v0.2.json``; or, if its name ends with ``.jsonl``, lines
+            ``{"passage", "question", "answer"}``. There ids are the passage's and the question's number, as
+            in "12/3"; the passage's names the dialogue.
+        dropped: counts questions of the JSONL that are left out: those whose answers the passage does not
+            have.
     """
+    if plain_name(path.name).endswith(".jsonl"):
+        yield from _read_lines(path, dropped)
+        return
+    for article in read_json_items(path, "data"):
+        for paragraph in article.records("paragraphs"):
+            yield from _dialogue(paragraph)
+
+
+def _dialogue(paragraph: Record) -> Iterator[Question]:
+    """The questions of an official record, ``{"id", "context", "qas"}``."""
+    context = _passage(paragraph, "context")
+    document = Document(id=paragraph.text("id"), text=context.removesuffix(NO_ANSWER).rstrip())
+    history: list[Turn] = []
+    for record in paragraph.records("qas"):
+        spans = [annotated_span(answer, context) for answer in record.records("answers")]
+        if not spans:
+            raise record.error("answers", "a list of answers, at least one")
+        places = tuple(span for span in spans if context[span.start : span.end] != NO_ANSWER)
+        if 2 * len(places) <= len(spans):
+            places = ()
+        question = record.text("question")
+        yield Question(
+            id=record.text("id"),
+            question=question,
+            documents=(document,),
+            answers=tuple(context[span.start : span.end] for span in places),
+            spans=tuple(span for span in places if span.end <= len(document.text)),
+            is_impossible=not places,
+            dialogue=document.id,
+            history=tuple(history),
+            scored_by="quac",
+        )
+        given = record.record("orig_answer") if record.has("orig_answer") else next(record.records("answers"))
+        answer = given.text("text")
+        history.append(Turn(question, "" if answer == NO_ANSWER else answer))
+
+
+def _passage(record: Record, name: str) -> str:
+    text = record.text(name)
+    if not text.endswith(NO_ANSWER):
+        raise record.error(name, f"a text that ends with {NO_ANSWER}")
+    return text
+
+
+def _read_lines(path: Path, dropped: Counter[str] | None) -> Iterator[Question]:
     with counted(path, dropped) as drop:
         for number, record in enumerate(read_jsonl(path), 1):
-            passage = record.text("passage")
-            if not passage.endswith(NO_ANSWER):
-                raise record.error("passage", f"a text that ends with {NO_ANSWER}")
+            passage = _passage(record, "passage")
             document = Document(id=str(number), text=passage.removesuffix(NO_ANSWER).rstrip())
             questions = _numbered(record, "question", _QUESTION)
             answers = _numbered(record, "answer", _ANSWERS)
@@ -130,4 +177,5 @@ def _question(question: str, document: Document, given: list[str], history: Sequ
         is_impossible=is_impossible,
         dialogue=document.id,
         history=tuple(history),
+        scored_by="quac",
     )

@@ -7,7 +7,8 @@ and what would be right. Blank lines and text after the array are refused too.
 import json
 import re
 import reprlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
@@ -163,12 +164,24 @@ def read_json_items(path: Path, key: str | None = None) -> Iterator[Record]:
         path: plain, .gz or .xz; the whole file is the array, unless there is a key.
         key: the file is an object, and the array stands under this key.
     """
+    with _opened(path) as values:
+        yield from values.array() if key is None else values.array_under(key)
+        values.end()
+
+
+def read_json_text(path: Path, key: str) -> str:
+    """A string of the object that a file is, wherever it stands; lists of objects are not held."""
+    with _opened(path) as values:
+        return Record(str(path), values.fields_but_arrays()).text(key)
+
+
+@contextmanager
+def _opened(path: Path) -> Generator["_Values"]:
     with open_file(path) as file, whole(str(path)):
         text = TextIOWrapper(cast("Any", file.stream), encoding="utf-8-sig", newline="")
         values = _Values(text, str(path))
         try:
-            yield from values.array() if key is None else values.array_under(key)
-            values.end()
+            yield values
         except UnicodeDecodeError as error:
             raise ValueError(f"{values.where}: {error.reason}; the file must be UTF-8") from error
 
@@ -197,28 +210,46 @@ class _Values:
 
     def array_under(self, key: str) -> Iterator[Record]:
         """The objects of the array under a key of the object that comes next."""
-        self._take("{", f"an object with the field {key}")
-        found, first = False, True
-        while self._peek() != "}":
-            if not first:
-                self._take(",", "a comma, or the end of the object")
-            first = False
-            name = self._value()
-            self._take(":", "a colon")
+        found = False
+        for name in self._names(f"an object with the field {key}"):
             if name == key:
                 found = True
                 yield from self.array()
                 self.where = self._name
             else:
                 self._value()
-        self._at += 1
         if not found:
             raise ValueError(f"{self._name}: {key} is missing; it must be a list of objects")
+
+    def fields_but_arrays(self) -> dict[str, Any]:
+        """The fields of the object that comes next, but for those that are lists of objects."""
+        fields: dict[str, Any] = {}
+        for name in self._names("an object"):
+            if self._peek() == "[":
+                for _ in self.array():
+                    pass
+                self.where = self._name
+            else:
+                fields[name] = self._value()
+        return fields
 
     def end(self) -> None:
         """Nothing comes next."""
         if self._peek():
             raise self._unexpected("the end of the file")
+
+    def _names(self, right: str) -> Iterator[str]:
+        """The names of the fields of the object that comes next; who asks for the next one took the value."""
+        self._take("{", right)
+        first = True
+        while self._peek() != "}":
+            if not first:
+                self._take(",", "a comma, or the end of the object")
+            first = False
+            name = self._value()
+            self._take(":", "a colon")
+            yield name
+        self._at += 1
 
     def _peek(self) -> str:
         """The next character that is no space; "" at the end."""

@@ -58,6 +58,8 @@ class Rules:
     """Answers that share no part with others: F1 is 0 when one side is one of them and the other is not."""
 
 
+# Those of SQuAD 2.0's script. That of 1.1 differs where a gold is an article or punctuation alone: it is
+# not dropped, a prediction that normalises to nothing too is an exact match, and F1 is 0 all the same.
 SQUAD = Rules(name="SQuAD", normalize=normalize_squad, may_have_no_answer=True)
 TRIVIAQA = Rules(name="TriviaQA", normalize=normalize_triviaqa)
 HOTPOTQA = Rules(
@@ -115,8 +117,8 @@ def score_answers(
 ) -> AnswerScores:
     """Means over the questions of ``golds``; predictions for other questions are ignored.
 
-    A question without a prediction counts as 0. (So it is in TriviaQA's script; SQuAD's leaves it out of the
-    mean, so that scores of different predictions could not be compared.)
+    A question without a prediction counts as 0. (So it is in the scripts of TriviaQA and of SQuAD 1.1; that
+    of SQuAD 2.0 leaves it out of the mean, so that scores of different predictions could not be compared.)
 
     Args:
         predictions: the answer given to each question, by its id.

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
+from transformers import PreTrainedTokenizerBase
 
 from longspan.data.examples import LabelledDocument
 from longspan.metrics.classification import score_classes
@@ -21,6 +22,8 @@ class ClassificationSettings(TaskSettings):
 
     labels: tuple[str, ...] = ()
     """The classes, in order; empty takes those of the training examples."""
+    positive: str | None = None
+    """The class whose own F1, precision and recall are wanted too, as Hyperpartisan's is scored."""
 
 
 class ClassScores(NamedTuple):
@@ -38,6 +41,14 @@ class Classification(Task[LabelledDocument, ClassScores]):
     best_score = "macro_f1"
 
     settings: ClassificationSettings
+
+    def __init__(self, settings: ClassificationSettings, tokenizer: PreTrainedTokenizerBase) -> None:
+        super().__init__(settings, tokenizer)
+        if settings.positive is not None and settings.positive not in settings.labels:
+            raise ValueError(
+                f"settings.positive is {settings.positive!r}; it must be one of the labels "
+                f"{', '.join(settings.labels)}"
+            )
 
     @classmethod
     def resolved(
@@ -107,10 +118,15 @@ class Classification(Task[LabelledDocument, ClassScores]):
     def score(
         self, examples: Sequence[LabelledDocument], predictions: Sequence[Mapping[str, Any]]
     ) -> dict[str, float]:
-        """Accuracy, and F1 averaged over the classes."""
+        """Accuracy, and F1 averaged over the classes; of a positive class its F1, precision and recall."""
         scores = score_classes(
             [one["label"] for one in predictions],
             [example.label for example in examples],
             labels=self.settings.labels,
+            positive=self.settings.positive,
         )
-        return {"accuracy": scores.accuracy, "macro_f1": scores.macro_f1}
+        named = {"accuracy": scores.accuracy, "macro_f1": scores.macro_f1}
+        if scores.positive is not None:
+            names = ("f1", "precision", "recall")
+            named |= {name: getattr(scores.positive, name) for name in names}
+        return named

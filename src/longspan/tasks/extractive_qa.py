@@ -5,17 +5,18 @@ document </s>`` for RoBERTa. The question is global. In a dialogue, the last tur
 ``earlier question </s> its answer </s> ... question``, and are global with it. Segment ids are not used.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
-from typing import Any, Literal, NamedTuple
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, takewhile
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 from transformers import PreTrainedTokenizerBase
 
-from longspan.data.examples import Question
+from longspan.data.examples import AnswerRules, Question
 from longspan.data.extractive_qa import dialogue_of
 from longspan.metrics.answers import SQUAD, TRIVIAQA, score_answers
 from longspan.metrics.quac import score_quac
@@ -48,13 +49,14 @@ class ExtractiveQASettings(TaskSettings):
     """How many turns of a dialogue are read before the question; data without dialogues have none."""
     max_answer_tokens: int = 30
     """Longer answers are not given; they are learned from all the same."""
-    answer_may_be_absent: bool = False
-    """Whether "no answer" is one (SQuAD 2.0, QuAC): windows without an answer teach it. Otherwise (SQuAD
-    1.1, TriviaQA) nothing is learned from them."""
+    answer_may_be_absent: bool | None = None
+    """Whether "no answer" may be given (SQuAD 2.0, QuAC), and is learned from questions that have none. None
+    looks whether the training data have such questions."""
     no_answer_threshold: float = 0.0
     """"No answer" is given where its score exceeds that of the best span by more than this."""
-    rules: Literal["squad", "triviaqa", "quac"] = "squad"
-    """Whose exact match and F1; QuAC's are F1 and how often that is as good as a person's."""
+    rules: AnswerRules | None = None
+    """Whose exact match and F1; QuAC's are F1 and how often that is as good as a person's. None takes those
+    of the data's format, SQuAD's for our JSONL."""
 
     def __post_init__(self) -> None:
         # Not super(): a dataclass with slots is another class than the one that its methods know.
@@ -65,7 +67,7 @@ class ExtractiveQASettings(TaskSettings):
                 raise ValueError(f"settings.{name} is {getattr(self, name)}; it must be at least {least}")
         if self.max_windows is not None and self.max_windows < 1:
             raise ValueError(f"settings.max_windows is {self.max_windows}; it must be at least 1, or None")
-        if self.rules not in (*_RULES, "quac"):
+        if self.rules not in (None, *_RULES, "quac"):
             known = ", ".join((*_RULES, "quac"))
             raise ValueError(f"settings.rules is {self.rules!r}; it must be one of {known}")
 
@@ -147,30 +149,56 @@ class ExtractiveQA(Task[Question, WindowAnswer]):
                 f"settings.max_length is {settings.max_length}; with {rest} it must be at least {least}"
             )
 
+    @classmethod
+    def resolved(cls, settings: ExtractiveQASettings, examples: Iterable[Question]) -> ExtractiveQASettings:
+        """With whether answers may be absent, by the examples."""
+        if settings.answer_may_be_absent is not None:
+            return settings
+        # TriviaQA has an answer to every question: there is no need to read all its documents for that.
+        asked = takewhile(lambda example: example.scored_by != "triviaqa", examples)
+        return replace(settings, answer_may_be_absent=any(example.is_impossible for example in asked))
+
     def features(self, example: Question, *, training: bool) -> Iterator[Feature]:
-        """The windows of the documents; for training, those with something to learn."""
-        may_be_absent = self.settings.answer_may_be_absent
+        """The windows of the documents; for training, those with something to learn.
+
+        Raises:
+            ValueError: a question to learn from has no answer, which the settings say cannot be.
+        """
+        may_be_absent = bool(self.settings.answer_may_be_absent)
         is_known = example.is_impossible or bool(example.answers) or bool(example.spans)
+        if training and example.is_impossible and not may_be_absent:
+            raise ValueError(
+                f"{example.id}: is_impossible is true, but settings.answer_may_be_absent is "
+                f"{self.settings.answer_may_be_absent}; it must be true for data with such questions"
+            )
         if training and not (is_known and (may_be_absent or example.spans)):
             return
         front = [*self.form.before, *self._question(example), *self.form.between]
         room = self.settings.max_length - len(front) - len(self.form.after)
-        for text in self._texts(example):
-            for window in windows(len(text.ids), room, self.settings.stride)[: self.settings.max_windows]:
-                inside = [
-                    (len(front) + first - window.start, len(front) + last - window.start)
-                    for first, last in text.answers
-                    if window.start <= first and last < window.stop
-                ]
-                if not inside and may_be_absent and is_known:
-                    inside = [(0, 0)]
-                if inside or not training:
-                    yield self._feature(front, text, window, inside)
+        cut = [
+            (text, window)
+            for text in self._texts(example)
+            for window in windows(len(text.ids), room, self.settings.stride)[: self.settings.max_windows]
+        ]
+        # Windows are compared by how much likelier their spans are than <s>, which must be learned for that.
+        # With one window nothing is compared: all probability is the document's, as in the paper.
+        with_none = may_be_absent or len(cut) > 1
+        for text, window in cut:
+            inside = [
+                (len(front) + first - window.start, len(front) + last - window.start)
+                for first, last in text.answers
+                if window.start <= first and last < window.stop
+            ]
+            if not inside and with_none and is_known:
+                inside = [(0, 0)]
+            if inside or not training:
+                yield self._feature(front, text, window, inside, with_none=with_none)
 
     def collate(self, features: Sequence[Feature], seeds: Sequence[int]) -> Batch:
-        """With "is_start", "is_end", "document", "first_character", "end_character", each [batch, length]."""
+        """With "is_start", "is_end", "may_answer", "document", "first_character", "end_character", each
+        [batch, length]."""
         batch = super().collate(features, seeds)
-        for name in ("is_start", "is_end"):
+        for name in ("is_start", "is_end", "may_answer"):
             batch[name] = padded([one[name] for one in features], False)
         batch["document"] = padded([one["document"] for one in features], _NOWHERE)
         for name in ("first_character", "end_character"):
@@ -184,10 +212,9 @@ class ExtractiveQA(Task[Question, WindowAnswer]):
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """The OR-loss over all answers of a window; a target a window with any."""
         said = call(model, batch)
-        allowed = batch["document"] != _NOWHERE
-        if self.settings.answer_may_be_absent:
-            allowed = allowed | _is_first(allowed)
-        losses = or_loss(said.start_logits, said.end_logits, batch["is_start"], batch["is_end"], allowed)
+        losses = or_loss(
+            said.start_logits, said.end_logits, batch["is_start"], batch["is_end"], batch["may_answer"]
+        )
         return Loss(losses.sum(), batch["is_start"].any(1).sum())
 
     def outputs(self, model: nn.Module, batch: Batch) -> list[WindowAnswer]:
@@ -219,15 +246,15 @@ class ExtractiveQA(Task[Question, WindowAnswer]):
         """{"id", "answer", "document", "start", "end", "score"}, of the best window.
 
         ``document[start:end]`` is the answer, the document a place in the list. Without an answer it is "",
-        and the three are None. "No answer" is as likely as the window that finds it least so.
+        and the three are None. The best window is the one whose span exceeds its own "no answer" most: logits
+        of different windows have no common zero, their differences do.
         """
-        best = max(outputs, key=lambda one: one.score)
-        no_answer = min(one.no_answer for one in outputs)
-        gap = no_answer - best.score
+        best = max(outputs, key=lambda one: one.score - one.no_answer)
+        gap = best.no_answer - best.score
         is_absent = self.settings.answer_may_be_absent and gap > self.settings.no_answer_threshold
         if is_absent or best.document == _NOWHERE:
             nowhere = dict.fromkeys(("document", "start", "end"))
-            return {"id": example.id, "answer": "", **nowhere, "score": no_answer}
+            return {"id": example.id, "answer": "", **nowhere, "score": best.no_answer}
         return {
             "id": example.id,
             "answer": example.documents[best.document].text[best.start : best.end],
@@ -241,6 +268,14 @@ class ExtractiveQA(Task[Question, WindowAnswer]):
         self, examples: Sequence[Question], predictions: Sequence[Mapping[str, Any]]
     ) -> dict[str, float]:
         """Exact match and F1 of words, by the data set's rules; for QuAC, see `score_quac`."""
+        rules = self._rules(examples)
+        impossible = sum(example.is_impossible for example in examples)
+        if impossible and not self.settings.answer_may_be_absent:
+            logging.getLogger(__name__).warning(
+                "%d of %d questions have no answer; with settings.answer_may_be_absent %s that is never said "
+                "and each counts as wrong",
+                *(impossible, len(examples), self.settings.answer_may_be_absent),
+            )
         for example in examples:
             if not example.answers and not example.is_impossible:
                 raise ValueError(
@@ -250,13 +285,25 @@ class ExtractiveQA(Task[Question, WindowAnswer]):
         # By place, not by id: published data sets may ask one question twice.
         answers = {str(at): one["answer"] for at, one in enumerate(predictions)}
         golds = {str(at): example.answers for at, example in enumerate(examples)}
-        if self.settings.rules == "quac":
+        if rules == "quac":
             dialogues = {str(at): dialogue_of(example) for at, example in enumerate(examples)}
             quac = score_quac(answers, golds, dialogues)
             names = ("f1", "human_f1", "heq_q", "heq_d", "unfiltered_f1")
             return {name: getattr(quac, name) for name in names}
-        scores = score_answers(answers, golds, _RULES[self.settings.rules])
+        scores = score_answers(answers, golds, _RULES[rules])
         return {"exact_match": scores.exact_match, "f1": scores.f1}
+
+    def _rules(self, examples: Sequence[Question]) -> AnswerRules:
+        """The settings', or else those of the data."""
+        if self.settings.rules is not None:
+            return self.settings.rules
+        found: set[AnswerRules] = {example.scored_by for example in examples}
+        if len(found) != 1:
+            raise ValueError(
+                f"the questions are from data with the rules of {', '.join(sorted(found)) or 'nobody'}; "
+                "settings.rules must say whose to score them by"
+            )
+        return found.pop()
 
     def _question(self, example: Question) -> list[int]:
         """The tokens of the question, those of the last turns before it."""
@@ -286,7 +333,13 @@ class ExtractiveQA(Task[Question, WindowAnswer]):
         return texts
 
     def _feature(
-        self, front: list[int], text: _Text, window: range, answers: list[tuple[int, int]]
+        self,
+        front: list[int],
+        text: _Text,
+        window: range,
+        answers: list[tuple[int, int]],
+        *,
+        with_none: bool,
     ) -> Feature:
         """One input.
 
@@ -295,6 +348,7 @@ class ExtractiveQA(Task[Question, WindowAnswer]):
             text: where the window is cut from.
             window: its tokens there.
             answers: first and last tokens of the right answers, counted from the input's first token.
+            with_none: whether the first token stands for "not here".
         """
         after = self.form.after
         part = slice(window.start, window.stop)
@@ -305,12 +359,16 @@ class ExtractiveQA(Task[Question, WindowAnswer]):
         is_start, is_end = np.zeros((2, len(ids)), dtype=bool)
         is_start[[first for first, _ in answers]] = True
         is_end[[last for _, last in answers]] = True
+        document = np.pad(text.document[part], size, constant_values=_NOWHERE)
+        may_answer = document != _NOWHERE
+        may_answer[0] = with_none
         return {
             "input_ids": ids,
             "is_global": is_global,
             "is_start": is_start,
             "is_end": is_end,
-            "document": np.pad(text.document[part], size, constant_values=_NOWHERE),
+            "may_answer": may_answer,
+            "document": document,
             "first_character": np.pad(text.first[part], size),
             "end_character": np.pad(text.end[part], size),
         }
@@ -332,8 +390,3 @@ def _joined(texts: Sequence[_Text], separator: int) -> _Text:
     empty = np.zeros(0, dtype=np.int32)
     ids, document, first, end = (np.concatenate([empty, *(part[n] for part in parts)]) for n in range(4))
     return _Text(ids, document, first, end, answers)
-
-
-def _is_first(like: Tensor) -> Tensor:
-    """[length] bool: True for the first token alone."""
-    return torch.arange(like.shape[1], device=like.device) == 0

@@ -230,13 +230,7 @@ class MultiHopQA(Task[MultiHopQuestion, Reading]):
             answers={one["id"]: one["answer"] for one in predictions},
             facts={one["id"]: one["supporting_facts"] for one in predictions},
             gold_answers=gold,
-            gold_facts={
-                example.id: [
-                    (example.paragraphs[fact.paragraph].title, fact.sentence)
-                    for fact in example.supporting_facts
-                ]
-                for example in examples
-            },
+            gold_facts={example.id: example.named_facts for example in examples},
         )
         return {
             "answer_em": scores.answer.exact_match,

@@ -9,6 +9,7 @@ from torch import nn
 
 from longspan.conversion.loading import load_tokenizer
 from longspan.data.formats import FormatName
+from longspan.data.options import NO_OPTIONS
 from longspan.data.parts import read_part
 from longspan.tasks.registry import TASKS
 from longspan.tasks.task import Task
@@ -123,4 +124,7 @@ def read_examples(
         raise ValueError(
             f"format is {chosen!r}; the task {predictor.task.name} reads {', '.join(predictor.task.formats)}"
         )
-    return list(read_part(where, chosen, seed=predictor.recipe.data.split_seed, targets=targets))
+    data = predictor.recipe.data
+    # Options of the training data's reader are for data like them.
+    options = data.options if chosen == data.format else NO_OPTIONS
+    return list(read_part(where, chosen, seed=data.split_seed, targets=targets, options=options))

@@ -438,6 +438,7 @@ class Run:
             split_seed=data.split_seed,
             limit={"train": data.train_limit, "dev": data.dev_limit}.get(part),
             training=part == "train",
+            options=data.options,
         )
 
     def _store(self, source: Source) -> FeatureStore:

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 import yaml
 
 from longspan.data.formats import FormatName
+from longspan.data.options import NO_OPTIONS, ReaderOptions
 from longspan.tasks.models import ModelSettings
 from longspan.tasks.registry import TASKS
 from longspan.tasks.task import TaskSettings
@@ -36,6 +37,8 @@ class DataSettings:
     """Scored once, with the best checkpoint."""
     root: str = "."
     """What the paths are relative to."""
+    options: ReaderOptions = NO_OPTIONS
+    """Of the format's reader, where it takes any."""
     split_seed: int = 0
     """Of parts that are not official, and of the examples that limits leave."""
     train_limit: int | None = None
@@ -48,6 +51,7 @@ class DataSettings:
 
     def __post_init__(self) -> None:
         _at_least(0, workers=self.workers)
+        self.options.of_format(self.format)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -250,8 +254,16 @@ def _pairs(overrides: Sequence[str]) -> list[tuple[str, Any]]:
             if not rest:
                 raise ValueError(f"--{name} has no value; overrides are written --field value")
             value = rest.pop(0)
-        pairs.append((name.replace("-", "_"), yaml.safe_load(value)))
+        pairs.append((name.replace("-", "_"), _loaded(value)))
     return pairs
+
+
+def _loaded(value: str) -> Any:
+    """A value of the command line as YAML has it; names of files such as *conll mean something else there."""
+    try:
+        return yaml.safe_load(value)
+    except yaml.YAMLError:
+        return value
 
 
 def _set(fields: dict[str, Any], name: str, value: Any) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 
 from longspan import data, tasks
 from longspan.data.formats import FormatName
+from longspan.data.options import NO_OPTIONS, ReaderOptions
 from longspan.data.parts import read_part
 from longspan.data.splits import sample
 from longspan.tasks.task import Feature, Task
@@ -48,12 +49,19 @@ class Source:
     split_seed: int
     limit: int | None
     training: bool
+    options: ReaderOptions = NO_OPTIONS
 
     def examples(self) -> Iterator[Any]:
         """The examples, in the order that stores count them in."""
 
         def read() -> Iterator[Any]:
-            return read_part(self.where, self.format, root=Path(self.root), seed=self.split_seed)
+            return read_part(
+                self.where,
+                self.format,
+                root=Path(self.root),
+                seed=self.split_seed,
+                options=self.options,
+            )
 
         return read() if self.limit is None else sample(read, self.limit, seed=self.split_seed)
 
