@@ -62,7 +62,11 @@ def encoder_into_led(
         ValueError: an argument is wrong, or the source cannot become a Longformer.
     """
     long = into_longformer(
-        source.base_model, max_length=max_length, window=window, positions=positions, seed=seed
+        cast(PreTrainedModel, source.base_model),
+        max_length=max_length,
+        window=window,
+        positions=positions,
+        seed=seed,
     )
     layers = long.config.num_hidden_layers
     if not 1 <= decoder_layers <= layers:
