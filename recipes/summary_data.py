@@ -9,7 +9,6 @@ from the data sets themselves, each by itself.
 import argparse
 import json
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,7 +54,7 @@ def write(data: Path, out: Path, limit: int | None = None) -> None:
             continue
         lines: list[str] = []
         for name in SOURCES:
-            for one in islice(documents(name, part, data, most), most):
+            for one in documents(name, part, data, most):
                 record = {"id": f"{name}/{one.id}", "text": one.text, "summaries": one.summaries}
                 lines.append(json.dumps(record | ({"query": one.query} if one.query else {})) + "\n")
         write_whole(out / f"{part}.jsonl", "".join(lines))

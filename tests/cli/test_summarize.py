@@ -134,3 +134,21 @@ def test_mistakes_are_one_line(
         assert run(*arguments) == 2, message
         said = capsys.readouterr().err
         assert message in said and said.count("\n") == 1
+
+
+def test_settings_change_what_is_evaluated(chooses: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def evaluated(*arguments: str) -> tuple[Any, str, str]:
+        with pytest.raises(SystemExit) as stopped:
+            data = ("--data", str(SAMPLES / "summarization.jsonl"), "--checkpoint", "last")
+            main(["evaluate", str(chooses), *arguments, *data])
+        said = capsys.readouterr()
+        return stopped.value.code, said.out, said.err
+
+    code, usual, _ = evaluated()
+    assert code == 0 and "rouge_lsum" in usual
+    code, short, _ = evaluated("--settings.summary_words=null", "--settings.summary_sentences", "1")
+    assert code == 0 and short != usual
+    code, _, mistake = evaluated("--batch.tokens", "9")
+    assert (
+        code == 2 and "--batch.tokens cannot be changed; of a trained model, only --settings can" in mistake
+    )

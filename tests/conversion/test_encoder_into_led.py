@@ -1,5 +1,6 @@
 """An encoder that becomes half of an LED."""
 
+import math
 from typing import Any
 
 import pytest
@@ -31,6 +32,9 @@ def test_the_decoder_begins_with_layers_of_the_encoder() -> None:
         assert torch.equal(layer.self_attn.q_proj.weight, source.attention.self.query.weight)
         assert torch.equal(layer.self_attn.out_proj.bias, source.attention.output.dense.bias)
         assert torch.equal(layer.fc2.weight, source.output.dense.weight)
+    # No word is much more likely than another before there is training.
+    words = torch.arange(10, 60)[None]
+    assert abs(float(long(words, labels=words).loss) - math.log(99)) < 1.0
     table = long.led.decoder.embed_positions.weight
     # Positions beyond the source's 40 are repeated.
     assert table.shape == (70, 32) and torch.equal(table[45], table[5])

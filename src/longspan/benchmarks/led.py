@@ -297,9 +297,10 @@ def _fresh(function: str, setting: Setting, **more: Any) -> list[Any]:
 def _setting(fields: dict[str, Any], threads: int) -> Setting:
     """What `_fresh` sent; JSON has lists for tuples."""
     torch.set_num_threads(threads)
-    return Setting(
-        **{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
-    )
+    changed: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
+    }
+    return Setting(**changed)
 
 
 def _longest(setting: Setting) -> int:

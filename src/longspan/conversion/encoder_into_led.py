@@ -62,7 +62,11 @@ def encoder_into_led(
         ValueError: an argument is wrong, or the source cannot become a Longformer.
     """
     long = into_longformer(
-        source.base_model, max_length=max_length, window=window, positions=positions, seed=seed
+        cast(PreTrainedModel, source.base_model),
+        max_length=max_length,
+        window=window,
+        positions=positions,
+        seed=seed,
     )
     layers = long.config.num_hidden_layers
     if not 1 <= decoder_layers <= layers:
@@ -81,7 +85,20 @@ def encoder_into_led(
     with torch.no_grad():
         for name, weight in copied.items():
             own[name].copy_(weight)
+        _even_odds(model)
     return model.train(source.training)
+
+
+def _even_odds(model: LEDForConditionalGeneration) -> None:
+    """Sets the last norm so that logits begin small.
+
+    It came from a layer whose states no word was ever read off: the first losses would be far above those of
+    a guess.
+    """
+    last = cast(Any, model.led.decoder).layers[-1]
+    norm = cast(nn.LayerNorm, last.final_layer_norm)
+    norm.weight.fill_(1 / float(model.led.shared.weight.norm(dim=1).mean()))
+    norm.bias.zero_()
 
 
 def _config(
