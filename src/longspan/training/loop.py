@@ -31,7 +31,7 @@ from longspan.tasks.registry import TASKS
 from longspan.tasks.task import Loss, Task
 from longspan.tasks.trainable import train_only
 from longspan.training.batches import feature_seed, plan_epoch, share_of
-from longspan.training.checkpoints import Checkpoints
+from longspan.training.checkpoints import Checkpoints, check_there
 from longspan.training.evaluation import predict
 from longspan.training.feature_store import FeatureStore
 from longspan.training.metrics_log import MetricsLog
@@ -39,6 +39,7 @@ from longspan.training.optimizer import make_optimizer
 from longspan.training.processes import Parallel, Processes
 from longspan.training.recipe import Recipe
 from longspan.training.report import Report
+from longspan.training.resuming import check_same
 from longspan.training.run_folder import RunFolder, write_whole
 from longspan.training.schedules import factor, warmup_steps
 from longspan.training.stages import Stage, stage_at, stages_of
@@ -101,22 +102,29 @@ class Run:
     ) -> None:
         self.folder, self.processes = folder, processes
         self.report = Report(is_main=processes.is_main)
-        if not resume:
+        self._is_begun = False
+        if folder.is_new:
+            stack.push(self._clear_up)
+        elif not resume:
             folder.check_new()
+        if isinstance(resume, Path):
+            check_there(resume)
         processes.wait()
         task_class = TASKS[recipe.task]
         self.recipe = recipe
         resolved = task_class.resolved(recipe.settings, self._training_examples())
         self.recipe = replace(recipe, settings=resolved)
+        # Another recipe is taken only by those who name the checkpoint that they go back to.
+        if resume is True and folder.has_begun:
+            check_same(self.recipe, folder.recipe(), folder.path)
         tokenizer = task_class.load_tokenizer(recipe.model.source)
         if tokenizer is None:
             raise ValueError(f"model.source is {recipe.model.source!r}, which has no tokenizer")
         self.task: Task[Any, Any] = task_class(self.recipe.settings, tokenizer)
         if processes.is_main:
-            folder.begin(self.recipe)
-            self.task.tokenizer.save_pretrained(folder.tokenizer)
+            folder.open(self.task.tokenizer)
         processes.wait()
-        cache = Path(recipe.data.cache) if recipe.data.cache else folder.path / "features"
+        cache = Path(recipe.data.cache) if recipe.data.cache else folder.features
         self.stages = stages_of(self.recipe)
         scored = [part for part in ("dev", "test") if getattr(recipe.data, part)]
         sources = [self._source("train", stage) for stage in self.stages] + [*map(self._source, scored)]
@@ -145,6 +153,8 @@ class Run:
         self._examples: dict[str, list[Any]] = {}
         if resume:
             self._resume(resume)
+        if processes.is_main:  # only now: a checkpoint that does not fit leaves the folder as it was
+            folder.begin(self.recipe, self.step)
         self._keep_up()
         self.log = MetricsLog(folder.path, resume_step=self.step) if processes.is_main else None
         if self.log:
@@ -158,6 +168,7 @@ class Run:
             self.report.say("The run is finished.")
             return finished["scores"]
         self._check_data()
+        self._is_begun = True
         self.report.say(
             f"{self.recipe.task}: {len(self.features):,} inputs, {int(self.lengths.sum()):,} tokens, "
             f"{self.total_steps:,} steps"
@@ -457,6 +468,14 @@ class Run:
         """Mistakes in data that are used later stop a run as soon as they are found."""
         for tokenising in self.data.values():
             tokenising.check()
+
+    def _clear_up(self, _: object, error: BaseException | None, __: object) -> None:
+        """A run that fails before it has anything leaves its folder to the command that is right."""
+        came_to_nothing = not self._is_begun or (
+            isinstance(error, DataError) and not self.folder.has_begun and not self.folder.best.exists()
+        )
+        if error is not None and came_to_nothing and self.processes.is_main:
+            self.folder.clear()
 
     def _is_out_of_time(self) -> bool:
         minutes = self.recipe.run.minutes
