@@ -44,13 +44,20 @@ _GROUPS: Mapping[FormatName, Callable[[Any], str]] = {
 
 
 def read_part(
-    where: str, format: FormatName, *, root: Path = Path(), seed: int = 0, targets: bool = True
+    where: str,
+    format: FormatName,
+    dropped: Counter[str] | None = None,
+    *,
+    root: Path = Path(),
+    seed: int = 0,
+    targets: bool = True,
 ) -> Iterator[Example]:
     """The examples of a part of a data set.
 
     Args:
         where: a path, or ``path#part``; parts are train, dev and test, or what is official.
         format: how it is written.
+        dropped: see `longspan.data.formats.read`.
         root: what the path is relative to.
         seed: of a split of 80, 10 and 10 percent, where none is official.
         targets: see `longspan.data.formats.read`.
@@ -61,9 +68,11 @@ def read_part(
     name, _, part = where.partition("#")
     path = root / name
     if not path.exists():
-        raise ValueError(f"{path} does not exist; it must be a file or a folder in the format {format}")
+        raise ValueError(
+            f"{path.absolute()} does not exist; it must be a file or a folder in the format {format}"
+        )
     if not part:
-        return formats.read(path, format, targets=targets)
+        return formats.read(path, format, dropped, targets=targets)
     parts = _OFFICIAL.get(format, Splits._fields)
     if part not in parts:
         raise ValueError(f"{where}: the part is {part!r}; it must be one of {', '.join(parts)}")
@@ -74,7 +83,7 @@ def read_part(
         case "peerread":
             return classification.read_peerread(path, split=split)
         case "ontogum":
-            return coreference.read_ontogum(path, split=split)
+            return coreference.read_ontogum(path, split=split, dropped=dropped)
         case "qmsum":
             return summarization.read_qmsum(path, split=split)
         case "squality":
@@ -86,10 +95,12 @@ def read_part(
         case "bytes" if byte_texts.is_one_text(path):
             return byte_texts.read_bytes_part(path, split)
         case _:
-            return _seeded_part(path, format, Splits._fields.index(part), seed, targets)
+            return _seeded_part(path, format, Splits._fields.index(part), seed, targets, dropped)
 
 
-def _seeded_part(path: Path, format: FormatName, part: int, seed: int, targets: bool) -> Iterator[Example]:
+def _seeded_part(
+    path: Path, format: FormatName, part: int, seed: int, targets: bool, dropped: Counter[str] | None
+) -> Iterator[Example]:
     # What readers leave out is told by the second reading alone.
     place = places(
         formats.read(path, format, Counter(), targets=targets),
@@ -98,6 +109,6 @@ def _seeded_part(path: Path, format: FormatName, part: int, seed: int, targets: 
         stratum=_STRATA.get(format),
         group=_GROUPS.get(format),
     )
-    for example in formats.read(path, format, targets=targets):
+    for example in formats.read(path, format, dropped, targets=targets):
         if place[example.id] == part:
             yield example

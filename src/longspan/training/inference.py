@@ -1,7 +1,8 @@
 """A trained model read back from its run, to predict."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import torch
 
@@ -12,6 +13,7 @@ from longspan.tasks.registry import TASKS
 from longspan.tasks.task import Task
 from longspan.training.evaluation import FeatureList, predict
 from longspan.training.processes import Processes
+from longspan.training.recipe import with_settings
 from longspan.training.run_folder import RunFolder
 from longspan.training.task_module import TaskModule
 
@@ -22,14 +24,18 @@ class Predictor:
     Args:
         run: the folder of a run.
         checkpoint: which of its models.
+        overrides: settings of the task that differ from those of the training, as in
+            ``["--settings.evaluation", "sliding"]``.
 
     Raises:
-        ValueError: there is no run, or no such model.
+        ValueError: there is no run, or no such model, or a setting is wrong.
     """
 
-    def __init__(self, run: Path, checkpoint: Literal["best", "last"] = "best") -> None:
+    def __init__(
+        self, run: Path, checkpoint: Literal["best", "last"] = "best", overrides: Sequence[str] = ()
+    ) -> None:
         folder = RunFolder(run)
-        self.recipe = folder.recipe()
+        self.recipe = with_settings(folder.recipe(), overrides)
         model = getattr(folder, checkpoint)
         if not model.exists():
             there = [name for name in ("best", "last") if (run / name).exists()]
@@ -37,7 +43,30 @@ class Predictor:
         self._processes = Processes()
         tokenizer: Any = load_tokenizer(model)
         self.task: Task[Any, Any] = TASKS[self.recipe.task](self.recipe.settings, tokenizer)
-        self._module = TaskModule(self.task, self.task.load(model).to(self._processes.device))
+        try:
+            loaded = self.task.load(model)
+        except (RuntimeError, ValueError) as error:
+            if not overrides:
+                raise
+            raise ValueError(
+                f"{model} cannot be loaded with {' '.join(overrides)}: {' '.join(str(error).split())[:300]}"
+            ) from error
+        self._module = TaskModule(self.task, loaded.to(self._processes.device))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the talk with the other processes, where torchrun started some."""
+        self._processes.close()
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this process is the one to print and write what all of them know."""
+        return self._processes.is_main
 
     def features(self, examples: list[Any]) -> FeatureList:
         """What the model reads of the examples.

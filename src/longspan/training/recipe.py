@@ -41,6 +41,7 @@ class DataSettings:
     train_limit: int | None = None
     """Only so many examples, drawn by ``split_seed``."""
     dev_limit: int | None = None
+    test_limit: int | None = None
     cache: str | None = None
     """A folder for tokenised data, shared by runs; None keeps them in the run's own folder."""
     workers: int | None = None
@@ -48,6 +49,7 @@ class DataSettings:
 
     def __post_init__(self) -> None:
         _at_least(0, workers=self.workers)
+        _at_least(1, train_limit=self.train_limit, dev_limit=self.dev_limit, test_limit=self.test_limit)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -202,6 +204,29 @@ def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
     if not isinstance(fields, dict):
         raise ValueError(f"the recipe {path} holds no fields; it must be a mapping with task, model and data")
     for name, value in _pairs(overrides):
+        _set(fields, name, value)
+    return recipe_of(fields)
+
+
+def with_settings(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
+    """A trained model's recipe with other settings of its task, to score or predict with.
+
+    Args:
+        recipe: that the model was trained with.
+        overrides: ``--settings.field value`` or ``--settings.field=value``.
+
+    Raises:
+        ValueError: a field is not one of the settings, decides what the model is, or has a wrong value.
+    """
+    fields = as_fields(recipe)
+    for name, value in _pairs(overrides):
+        if not name.startswith("settings."):
+            raise ValueError(
+                f"--{name} is no option here: of a trained model's recipe only settings of the task can be "
+                "changed, as in --settings.max_length 4096"
+            )
+        if name == "settings.labels":
+            raise ValueError("--settings.labels cannot be changed: the model was trained to tell these apart")
         _set(fields, name, value)
     return recipe_of(fields)
 
