@@ -1,6 +1,7 @@
 """`longspan data stats` as a user runs it."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,10 +12,11 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
 
-def longspan(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+def longspan(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     program = "from longspan.cli.main import main; main()"
     command = [sys.executable, "-c", program, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+    environment = os.environ | environment
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, env=environment)
 
 
 @pytest.fixture
@@ -59,6 +61,40 @@ def test_stats_say_what_was_left_out(folder: Path) -> None:
     done = longspan("data", "stats", "a.conll", "--format", "conll-2012", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "Left out: 1 documents with blanked words"
+
+
+def test_stats_of_a_part(folder: Path) -> None:
+    records = [{"id": at, "text": "word " * (at + 1), "label": "x"} for at in range(20)]
+    (folder / "b.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    options = ["--format", "classification", "--json"]
+    found: list[dict[str, float]] = []
+    for more in (["b.jsonl#dev"], ["b.jsonl#dev", "--split-seed", "3"]):
+        done = longspan("data", "stats", *more, *options, cwd=folder)
+        assert done.returncode == 0, done.stderr
+        found.append(json.loads(done.stdout))
+    assert [one["examples"] for one in found] == [2, 2]
+    assert found[0] != found[1]
+    done = longspan("data", "stats", "b.jsonl#def", *options, cwd=folder)
+    assert done.returncode == 2 and "the part is 'def'; it must be one of train, dev, test" in done.stderr
+
+
+def test_stats_with_the_tokenizer_of_a_model_on_the_hub(folder: Path) -> None:
+    # What the Hub gave before is read again without it.
+    stored = folder / "hub" / "models--ada--tiny"
+    snapshot = stored / "snapshots" / ("0" * 40)
+    snapshot.mkdir(parents=True)
+    (stored / "refs").mkdir()
+    (stored / "refs" / "main").write_text("0" * 40)
+    (snapshot / "tokenizer.json").write_text((folder / "tokenizer.json").read_text())
+    (snapshot / "config.json").write_text(json.dumps({"model_type": "roberta"}))
+    (snapshot / "tokenizer_config.json").write_text(
+        json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "[UNK]"})
+    )
+    cached = {"HF_HUB_CACHE": str(folder / "hub"), "HF_HUB_OFFLINE": "1"}
+    options = ["--format", "classification", "--json", "--tokenizer"]
+    done = longspan("data", "stats", "a.jsonl", *options, "ada/tiny", cwd=folder, **cached)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["maximum"] == 10000
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
 """`longspan train`, `evaluate`, `predict` and `plot run` as a user types them, in this process."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -9,8 +12,10 @@ import torch
 from transformers.utils import logging
 
 from longspan.cli.main import main
+from longspan.training.feature_store import FeatureStore
 from longspan.training.metrics_log import read_metrics
 from tests.training.runs import GOOD, write_recipe, write_reviews
+from tests.training.test_stages import write_staged
 
 Captured = pytest.CaptureFixture[str]
 
@@ -128,6 +133,27 @@ def test_without_a_step_the_model_is_scored_as_it_is(recipe: Path, tmp_path: Pat
     assert (tmp_path / "run" / "last" / "config.json").exists()
 
 
+def test_a_path_that_is_not_there_is_said_in_full(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    out = tmp_path / "run"
+    said = _fails(capsys, "train", recipe, "--data.dev", "a.jsonl", "--data.root", "in", "--out", out)
+    assert f"data.dev is 'a.jsonl': {tmp_path}/in/a.jsonl does not exist; it must be a file or a fol" in said
+    assert f"in the format classification; data.root is 'in', seen from {tmp_path}" in said
+    said = _fails(capsys, "train", recipe, "--model.source", "no/such/model", "--out", out)
+    assert f"has no tokenizer: there is no folder {tmp_path}/no/such/model, and the Hub" in said
+    assert not out.exists()
+
+
+def test_a_limit_of_the_test_data(recipe: Path, tmp_path: Path) -> None:
+    test = write_reviews(tmp_path / "test.jsonl", 6)
+    limits = ("--data.test", test, "--data.test_limit", "2", "--data.cache", "null")
+    _does("train", recipe, "--run.steps", "3", *limits, "--out", tmp_path / "run")
+    stores = [FeatureStore(folder) for folder in (tmp_path / "run" / "features").iterdir()]
+    assert sorted(len(store) for store in stores) == [2, 6, 20]
+
+
 def test_evaluate_prints_scores(run: Path, tmp_path: Path, capsys: Captured) -> None:
     data, out = write_reviews(tmp_path / "more.jsonl", 6), tmp_path / "said.jsonl"
     _does("evaluate", run, "--data", data, "--out", out)
@@ -145,6 +171,66 @@ def test_predict_reads_documents_without_labels(run: Path, tmp_path: Path, capsy
     assert capsys.readouterr().out == ""
     assert json.loads(out.read_text())["label"] == "good"
     assert "label is missing" in _fails(capsys, "evaluate", run, "--data", new)
+
+
+def test_the_folder_of_predictions_is_made_before_they_are(
+    run: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    new, out = write_reviews(tmp_path / "new.jsonl", 2), tmp_path / "no" / "such" / "said.jsonl"
+    _does("predict", run, "--input", new, "--out", out)
+    assert len(out.read_text().splitlines()) == 2
+    _does("evaluate", run, "--data", new, "--out", out.parent / "again" / "said.jsonl")
+    capsys.readouterr()
+    for command in (("evaluate", run, "--data", new), ("predict", run, "--input", new)):
+        assert "a folder; it must be a file" in _fails(capsys, *command, "--out", tmp_path)
+        assert "cannot be written: Not a directory" in _fails(capsys, *command, "--out", new / "in" / "x")
+
+
+def test_settings_are_changed_to_score(tmp_path: Path, capsys: Captured) -> None:
+    recipe, out = write_staged(tmp_path), tmp_path / "run"
+    _does("train", recipe, "--out", out)
+    capsys.readouterr()
+    command = ("evaluate", out, "--data", f"{tmp_path / 'text.txt'}#test", "--settings.evaluation_limit")
+    _does(*command, "20")
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith("bits_per_byte")
+    assert printed[-1] == "Scored: 19 tokens of 1 document: settings.evaluation_limit is 20"
+    sliding = {"evaluation": "sliding", "evaluation_length": 16, "evaluation_step": 1}
+    _does(*command, "null", *(f"--settings.{name}={value}" for name, value in sliding.items()))
+    other = capsys.readouterr().out.splitlines()
+    assert len(other) == 4 and other[0] != printed[0]
+    predicted = ("predict", out, "--input", tmp_path / "text.txt", "--format", "bytes")
+    _does(*predicted, "--settings.evaluation_limit", "3")
+    assert json.loads(capsys.readouterr().out)["tokens"] == 2
+
+
+@pytest.mark.parametrize(
+    ("override", "hint"),
+    [
+        (["--settings.max_lenght", "64"], "settings.max_lenght is no field of a recipe; did you mean"),
+        (["--settings.max_length", "2"], "settings.max_length is 2; it must be at least 8"),
+        (["--settings.labels", "[a, b]"], "--settings.labels cannot be changed"),
+        (["--optimizer.lr", "1"], "--optimizer.lr is no option here"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_settings_are_checked(
+    override: list[str], hint: str, run: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    data = write_reviews(tmp_path / "more.jsonl", 2)
+    assert hint in _fails(capsys, "evaluate", run, "--data", data, *override)
+    assert hint in _fails(capsys, "predict", run, *override, "--input", data)
+
+
+def test_one_of_several_processes_prints_and_writes(run: Path, tmp_path: Path) -> None:
+    data, out = write_reviews(tmp_path / "more.jsonl", 6), tmp_path / "said.jsonl"
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command += ["-m", "longspan", "evaluate", str(run), "--data", str(data), "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout == "accuracy  1.0000\nmacro_f1  1.0000\n"
+    assert "destroy_process_group" not in done.stderr
+    assert len(out.read_text().splitlines()) == 6
 
 
 def test_a_folder_without_a_run(run: Path, tmp_path: Path, capsys: Captured) -> None:

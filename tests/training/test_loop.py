@@ -14,7 +14,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from longspan.training import checkpoints
 from longspan.training.inference import Predictor, read_examples
 from longspan.training.loop import train
 from longspan.training.metrics_log import read_metrics
@@ -58,7 +57,7 @@ def test_a_run_leaves_everything_behind(finished: Path) -> None:
         "step-00000012",
     ]
     assert "good" in (finished / "config.yaml").read_text()
-    assert json.loads((finished / "versions.json").read_text())["seed"] == 0
+    assert json.loads((finished / "versions.json").read_text())[0]["seed"] == 0
     card = (finished / "best" / "README.md").read_text()
     assert "classification" in card and "macro_f1" in card
     kinds = [line["kind"] for line in read_metrics(finished)]
@@ -109,10 +108,9 @@ def test_a_run_goes_on_to_the_same_bits(recipe: Path, finished: Path, tmp_path: 
     assert all(torch.equal(resumed[name], whole[name]) for name in whole)
 
 
-@pytest.mark.slow
 def test_a_killed_run_goes_on_to_the_same_bits(recipe: Path, finished: Path, tmp_path: Path) -> None:
     out = tmp_path / "killed"
-    command = [sys.executable, "-m", "longspan", "train", str(recipe), "--out", str(out), "--resume"]
+    command = [sys.executable, "-m", "longspan", "train", str(recipe), "--out", str(out)]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     wanted = random.Random(os.getpid()).randrange(3, 11)
     while len(_losses(out) if (out / "metrics.jsonl").exists() else []) < wanted:
@@ -121,7 +119,8 @@ def test_a_killed_run_goes_on_to_the_same_bits(recipe: Path, finished: Path, tmp
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert len(_losses(out)) < 12
-    subprocess.run(command, check=True, capture_output=True)
+    _train(recipe, out, resume=True)
+    assert _losses(out) == _losses(finished)
     whole, resumed = _weights(finished), _weights(out)
     assert all(torch.equal(resumed[name], whole[name]) for name in whole)
 
@@ -211,23 +210,6 @@ def test_a_broken_checkpoint_is_named_with_the_one_before(recipe: Path, tmp_path
     with pytest.raises(ValueError, match=r"step-00000006 is broken: .* --resume-from .*step-00000003"):
         _train(recipe, out, "--run.steps", "6", resume=True)
     _train(recipe, out, "--run.steps", "6", resume=out / "checkpoints" / "step-00000003")
-
-
-def test_a_full_disk_leaves_the_checkpoint_before(
-    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = tmp_path / "run"
-    write = checkpoints.save
-
-    def full(*arguments: Any, checkpoint_id: Path, **options: Any) -> None:
-        if checkpoint_id.name.endswith("6"):
-            raise OSError(28, "No space left on device")
-        write(*arguments, checkpoint_id=checkpoint_id, **options)
-
-    monkeypatch.setattr(checkpoints, "save", full)
-    with pytest.raises(OSError, match="No space left on device; step-00000003 stays usable"):
-        _train(recipe, out)
-    assert [path.name for path in (out / "checkpoints").iterdir()] == ["step-00000003"]
 
 
 def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path) -> None:

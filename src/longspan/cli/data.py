@@ -12,17 +12,18 @@ from longspan.data.options import NO_OPTIONS, ReaderOptions
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from longspan.data.statistics import Lengths
+    from longspan.data.statistics import Count, Lengths
 
 app = App(name="data", help="Look at data sets.")
 
 
 @app.command
 def stats(
-    path: Path,
+    path: str,
     *,
     format: FormatName,
-    tokenizer: Path | None = None,
+    tokenizer: str | None = None,
+    split_seed: int = 0,
     options: Annotated[ReaderOptions, Parameter(name="*")] = NO_OPTIONS,
     as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> None:
@@ -31,9 +32,11 @@ def stats(
     An example's length is that of all its texts: a question counts with its documents.
 
     Args:
-        path: a file, plain, .gz or .xz; for some formats, a folder or an archive.
+        path: a file, plain, .gz or .xz; for some formats, a folder or an archive. As path#part, a part of it.
         format: how it is written; docs/data.md describes each.
-        tokenizer: a tokenizer.json, or a folder with one; without it, words are counted.
+        tokenizer: a tokenizer.json, the folder of a model, or a name on the Hub; without it, words are
+            counted.
+        split_seed: of parts that are not official, as data.split_seed of a recipe.
         options: of the format's reader, where it takes any.
         as_json: print one JSON object instead of a table.
     """
@@ -43,16 +46,16 @@ def stats(
 
     from rich.console import Console
 
-    from longspan.data import formats, statistics
+    from longspan.data import statistics
+    from longspan.data.parts import read_part
 
     unit = "words" if tokenizer is None else "tokens"
     dropped: Counter[str] = Counter()
     with user_mistakes(), Console(stderr=True).status(f"reading {path}"):
-        if not path.exists():
-            raise ValueError(f"PATH is {path}, which does not exist; it must be a file or a folder")
-        count = statistics.words if tokenizer is None else statistics.tokens(tokenizer)
+        examples = read_part(path, format, dropped, seed=split_seed, options=options)
+        count = statistics.words if tokenizer is None else _counter(tokenizer)
         try:
-            lengths = statistics.measure(formats.read(path, format, dropped, options=options), count)
+            lengths = statistics.measure(examples, count)
         except OSError as error:
             raise ValueError(f"{error.filename} cannot be read: {error.strerror}") from error
     if as_json:
@@ -85,6 +88,25 @@ def text8(source: Path, out: Path, *, size: int = 100_000_000) -> None:
         except OSError as error:
             raise ValueError(f"{error.filename}: {error.strerror}") from error
     print(f"{written:,} bytes in {out}")
+
+
+def _counter(tokenizer: str) -> "Count":
+    """A file is read without transformers, which takes long to import; the rest is left to it."""
+    from longspan.data import statistics
+
+    path = Path(tokenizer)
+    if path.is_file() or (path / "tokenizer.json").is_file():
+        return statistics.tokens(path)
+    from longspan.conversion.loading import load_tokenizer
+
+    loaded = load_tokenizer(tokenizer)
+    inner = getattr(loaded, "backend_tokenizer", None)
+    if inner is None:
+        raise ValueError(
+            f"--tokenizer is {tokenizer}, which has no tokenizer that can be loaded; it must be a "
+            "tokenizer.json, the folder of a model, or a name on the Hub"
+        )
+    return statistics.tokens_of(inner)
 
 
 def _table(lengths: "Lengths", unit: str) -> "Table":

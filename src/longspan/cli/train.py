@@ -71,21 +71,28 @@ def evaluate(
     """
     from longspan.training.inference import Predictor, read_examples
 
-    with user_mistakes():
-        predictor = Predictor(run, checkpoint, overrides)
-        examples = read_examples(predictor, data, format)
-        features = predictor.features(examples)
-    predictions = predictor(examples, features)
-    with user_mistakes():  # examples may lack the answers that scores need
-        scores = predictor.task.score(examples, predictions)
-    _print(scores)
-    if out is not None:
-        _write(out, predictions)
+    with ExitStack() as stack:
+        with user_mistakes():
+            predictor = stack.enter_context(Predictor(run, checkpoint, overrides))
+            examples = read_examples(predictor, data, format)
+            features = predictor.features(examples)
+            _make_room(out)
+        predictions = predictor(examples, features)
+        with user_mistakes():  # examples may lack the answers that scores need
+            scores = predictor.task.score(examples, predictions)
+        if not predictor.is_main:
+            return
+        _print(scores)
+        extent = predictor.task.extent(predictions)
+        if extent:
+            print(f"Scored: {extent}")
+        if out is not None:
+            _write(out, predictions)
 
 
 def predict(
     run: Path,
-    *,
+    *overrides: Annotated[str, Parameter(allow_leading_hyphen=True)],
     input: str,
     out: Path | None = None,
     format: FormatName | None = None,
@@ -95,6 +102,7 @@ def predict(
 
     Args:
         run: the folder of a run.
+        overrides: settings of the task to change, as in --settings.num_beams 1.
         input: a file in the JSONL of the task (docs/data.md), without answers, or in another format.
         out: a file for the predictions, as JSONL; by default they are printed.
         format: of the input; by default the task's JSONL.
@@ -104,17 +112,21 @@ def predict(
 
     from longspan.training.inference import Predictor, read_examples
 
-    with user_mistakes():
-        predictor = Predictor(run, checkpoint)
-        chosen = format or predictor.task.formats[0]
-        examples = read_examples(predictor, input, chosen, targets=False)
-        features = predictor.features(examples)
-    predictions = predictor(examples, features)
-    if out is None:
-        for one in predictions:
-            print(json.dumps(one, ensure_ascii=False))
-    else:
-        _write(out, predictions)
+    with ExitStack() as stack:
+        with user_mistakes():
+            predictor = stack.enter_context(Predictor(run, checkpoint, overrides))
+            chosen = format or predictor.task.formats[0]
+            examples = read_examples(predictor, input, chosen, targets=False)
+            features = predictor.features(examples)
+            _make_room(out)
+        predictions = predictor(examples, features)
+        if not predictor.is_main:
+            return
+        if out is None:
+            for one in predictions:
+                print(json.dumps(one, ensure_ascii=False))
+        else:
+            _write(out, predictions)
 
 
 def _print(scores: dict[str, float]) -> None:
@@ -122,9 +134,26 @@ def _print(scores: dict[str, float]) -> None:
         print(f"{name}  {value:.4f}")
 
 
+def _make_room(out: Path | None) -> None:
+    """Makes the folder of a file to be written: what is computed first must not be lost."""
+    if out is None:
+        return
+    if out.is_dir():
+        raise ValueError(f"--out is {out}, a folder; it must be a file")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"--out is {out}, which cannot be written: {error.strerror}") from error
+
+
 def _write(out: Path, predictions: list[dict[str, object]]) -> None:
     import json
 
     from longspan.training.run_folder import write_whole
+    from longspan.training.write_errors import writing
 
-    write_whole(out, "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in predictions))
+    try:
+        with writing(out, "--out"):
+            write_whole(out, "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in predictions))
+    except OSError as error:
+        raise UsageError(str(error)) from error

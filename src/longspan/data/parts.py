@@ -57,6 +57,7 @@ _GROUPS: Mapping[FormatName, Callable[[Any], str]] = {
 def read_part(
     where: str,
     format: FormatName,
+    dropped: Counter[str] | None = None,
     *,
     root: Path = Path(),
     seed: int = 0,
@@ -68,6 +69,7 @@ def read_part(
     Args:
         where: a path, or ``path#part``; parts are train, dev and test, or what is official.
         format: how it is written.
+        dropped: see `longspan.data.formats.read`.
         root: what the path is relative to.
         seed: of a split of 80, 10 and 10 percent, where none is official.
         targets: see `longspan.data.formats.read`.
@@ -79,9 +81,11 @@ def read_part(
     name, _, part = where.partition("#")
     path = root / name
     if not path.exists():
-        raise ValueError(f"{path} does not exist; it must be a file or a folder in the format {format}")
+        raise ValueError(
+            f"{path.absolute()} does not exist; it must be a file or a folder in the format {format}"
+        )
     if not part:
-        return formats.read(path, format, targets=targets, options=options)
+        return formats.read(path, format, dropped, targets=targets, options=options)
     parts = _OFFICIAL.get(format, Splits._fields)
     if part not in parts:
         raise ValueError(f"{where}: the part is {part!r}; it must be one of {', '.join(parts)}")
@@ -90,15 +94,15 @@ def read_part(
         case "imdb" if part in _IMDB_SEEDED:
             at = _IMDB_SEEDED.index(part)
             return _seeded_part(
-                lambda dropped: imdb.read_imdb(path, split="train", dropped=dropped),
-                *(format, _IMDB_FRACTIONS, at, seed),
+                lambda left_out: imdb.read_imdb(path, split="train", dropped=left_out),
+                *(format, _IMDB_FRACTIONS, at, seed, dropped),
             )
         case "imdb":
             return imdb.read_imdb(path, split=split)
         case "peerread":
             return peerread.read_peerread(path, split=split)
         case "ontogum":
-            return coreference.read_ontogum(path, split=split)
+            return coreference.read_ontogum(path, split=split, dropped=dropped)
         case "qmsum":
             return summarization.read_qmsum(path, split=split)
         case "squality":
@@ -111,8 +115,8 @@ def read_part(
             return byte_texts.read_bytes_part(path, split)
         case _:
             return _seeded_part(
-                lambda dropped: formats.read(path, format, dropped, targets=targets, options=options),
-                *(format, FRACTIONS, Splits._fields.index(part), seed),
+                lambda left_out: formats.read(path, format, left_out, targets=targets, options=options),
+                *(format, FRACTIONS, Splits._fields.index(part), seed, dropped),
             )
 
 
@@ -122,6 +126,7 @@ def _seeded_part(
     fractions: Sequence[float],
     part: int,
     seed: int,
+    dropped: Counter[str] | None,
 ) -> Iterator[Example]:
     """One part, by its number.
 
@@ -131,11 +136,12 @@ def _seeded_part(
         fractions: the parts' sizes.
         part: which one.
         seed: of the split.
+        dropped: counts what is left out.
     """
     # What readers leave out is told by the second reading alone.
     place = places(
         read(Counter()), fractions, seed=seed, stratum=_STRATA.get(format), group=_GROUPS.get(format)
     )
-    for example in read(None):
+    for example in read(dropped):
         if place[example.id] == part:
             yield example

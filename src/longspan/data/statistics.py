@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from longspan.data.examples import (
     ByteDocument,
@@ -21,6 +22,9 @@ from longspan.data.examples import (
     SummarizedDocument,
     TaggedSentence,
 )
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 Count = Callable[[Sequence[str]], list[int]]
 """From texts to their lengths."""
@@ -122,6 +126,11 @@ def tokens(path: Path) -> Count:
         tokenizer = Tokenizer.from_file(str(file))
     except Exception as error:  # tokenizers raises nothing more specific
         raise ValueError(f"{file} cannot be read, {error}; it must be a tokenizer.json") from error
+    return tokens_of(tokenizer)
+
+
+def tokens_of(tokenizer: "Tokenizer") -> Count:
+    """A counter of a tokenizer's tokens."""
     # A tokenizer that was saved with them would hide how long texts are.
     tokenizer.no_truncation()
     tokenizer.no_padding()

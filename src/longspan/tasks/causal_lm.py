@@ -241,6 +241,17 @@ class CausalLM(Task[ByteDocument, TextScores]):
             "perplexity": scores.perplexity,
         }
 
+    def extent(self, predictions: Sequence[Mapping[str, Any]]) -> str:
+        """How many tokens, if there is a limit."""
+        limit = self.settings.evaluation_limit
+        if limit is None:
+            return ""
+        tokens = sum(one["tokens"] for one in predictions)
+        return (
+            f"{tokens:,} tokens of {len(predictions):,} document{'s' if len(predictions) > 1 else ''}: "
+            f"settings.evaluation_limit is {limit}"
+        )
+
 
 def _window(tokens: Feature, begin: int, end: int, *, unscored: int) -> Feature:
     ids = tokens["input_ids"]

@@ -181,6 +181,10 @@ class Task(ABC, Generic[ExampleT, OutputT]):
     ) -> dict[str, float]:
         """Named scores, ``best_score`` among them; fractions of 1, not percent."""
 
+    def extent(self, predictions: Sequence[Mapping[str, Any]]) -> str:
+        """What was scored, in a line, where settings leave a part of the examples out; "" otherwise."""
+        return ""
+
 
 def padded(rows: Sequence[np.ndarray], fill: float | bool) -> Tensor:
     """[rows, longest]: rows of different lengths as one tensor, of their dtype."""

@@ -22,6 +22,7 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
 from longspan.training.processes import Processes
+from longspan.training.write_errors import disk_error, room, said
 
 _FILES = "files.json"
 _PROGRESS = "progress.json"
@@ -93,7 +94,8 @@ class Checkpoints:
         try:
             work()
         except (OSError, RuntimeError, CheckpointException) as error:
-            failed = " ".join(str(error).split()) or type(error).__name__
+            found = disk_error(error)
+            failed = f"{said(found) if found else _reason(error)}; {room(self._folder)}"
         return next(filter(None, self._processes.gather(failed)), "")
 
     def forget_after(self, path: Path) -> None:
@@ -111,17 +113,48 @@ class Checkpoints:
             The progress that was saved.
 
         Raises:
-            ValueError: the checkpoint is broken; the message names one that may not be.
+            ValueError: there is no checkpoint, or it is broken, and the message names one that may not be;
+                or it is one of another model.
         """
+        check_there(path)
         fault = _fault(path)
         if fault:
             before = [str(one) for one in self.complete() if one.name < path.name and not _fault(one)]
             advice = f"; go on from the one before: --resume-from {before[-1]}" if before else ""
             raise ValueError(f"the checkpoint {path} is broken: {fault}{advice}")
         _make_state(optimizer)
-        with _alone_without_warning():
-            load(_state(model, optimizer), checkpoint_id=path, no_dist=not self._processes.together)
+        try:
+            with _alone_without_warning():
+                load(_state(model, optimizer), checkpoint_id=path, no_dist=not self._processes.together)
+        except CheckpointException as error:
+            raise ValueError(
+                f"the checkpoint {path} is not one of the model of this recipe: {_reason(error)}"
+            ) from error
         return json.loads((path / _PROGRESS).read_text())
+
+
+def check_there(path: Path) -> None:
+    """Refuses a path without a checkpoint.
+
+    Raises:
+        ValueError: nothing is there, or no checkpoint.
+    """
+    if not path.is_dir():
+        raise ValueError(
+            f"the checkpoint {path} does not exist ({path.absolute()}); it must be a folder such as "
+            "RUN/checkpoints/step-00000100"
+        )
+    if not path.name.startswith("step-"):
+        raise ValueError(
+            f"{path} is no checkpoint; it must be a folder such as RUN/checkpoints/step-00000100"
+        )
+
+
+def _reason(error: BaseException) -> str:
+    """What failed, in one line; of processes that failed together, what the first one says."""
+    if isinstance(error, CheckpointException) and error.failures:
+        error = next(iter(error.failures.values()))[0]
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import torch
 from torch import nn
@@ -15,7 +15,7 @@ from longspan.tasks.registry import TASKS
 from longspan.tasks.task import Task
 from longspan.training.evaluation import FeatureList, predict
 from longspan.training.processes import Processes
-from longspan.training.recipe import Recipe, overridden
+from longspan.training.recipe import Recipe, with_settings
 from longspan.training.run_folder import RunFolder
 from longspan.training.task_module import TaskModule
 
@@ -42,17 +42,21 @@ def load_trained(
         ValueError: there is no run, or no such model, or a setting is wrong.
     """
     folder = RunFolder(run)
-    strange = [one for one in overrides if one.startswith("--") and not one.startswith("--settings.")]
-    if strange:
-        raise ValueError(f"{strange[0]} cannot be changed; of a trained model, only --settings can")
-    recipe = overridden(folder.recipe(), overrides)
+    recipe = with_settings(folder.recipe(), overrides)
     source = getattr(folder, checkpoint)
     if not source.exists():
         there = [name for name in ("best", "last") if (run / name).exists()]
         raise ValueError(f"{run} has no model {checkpoint!r}; it has {' and '.join(there) or 'none yet'}")
     tokenizer: Any = load_tokenizer(source)
     task = TASKS[recipe.task](recipe.settings, tokenizer)
-    return Trained(recipe, task, task.load(source))
+    try:
+        return Trained(recipe, task, task.load(source))
+    except (RuntimeError, ValueError) as error:
+        if not overrides:
+            raise
+        raise ValueError(
+            f"{source} cannot be loaded with {' '.join(overrides)}: {' '.join(str(error).split())[:300]}"
+        ) from error
 
 
 class Predictor:
@@ -73,6 +77,21 @@ class Predictor:
         self.recipe, self.task, model = load_trained(run, checkpoint, overrides)
         self._processes = Processes()
         self._module = TaskModule(self.task, model.to(self._processes.device))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the talk with the other processes, where torchrun started some."""
+        self._processes.close()
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this process is the one to print and write what all of them know."""
+        return self._processes.is_main
 
     def features(self, examples: list[Any]) -> FeatureList:
         """What the model reads of the examples.

@@ -31,19 +31,21 @@ from longspan.tasks.registry import TASKS
 from longspan.tasks.task import Loss, Task
 from longspan.tasks.trainable import train_only
 from longspan.training.batches import feature_seed, plan_epoch, share_of
-from longspan.training.checkpoints import Checkpoints
+from longspan.training.checkpoints import Checkpoints, check_there
 from longspan.training.evaluation import predict
-from longspan.training.feature_store import FeatureStore
 from longspan.training.metrics_log import MetricsLog
 from longspan.training.optimizer import make_optimizer
+from longspan.training.pace import Pace
 from longspan.training.processes import Parallel, Processes
 from longspan.training.recipe import Recipe
 from longspan.training.report import Report
+from longspan.training.resuming import check_same
+from longspan.training.run_data import RunData, check_parts, training_examples
 from longspan.training.run_folder import RunFolder, write_whole
 from longspan.training.schedules import factor, warmup_steps
 from longspan.training.stages import Stage, stage_at, stages_of
 from longspan.training.task_module import TaskModule
-from longspan.training.tokenising import DataError, Source, Tokenising
+from longspan.training.tokenising import DataError
 
 
 def train(
@@ -101,37 +103,33 @@ class Run:
     ) -> None:
         self.folder, self.processes = folder, processes
         self.report = Report(is_main=processes.is_main)
-        if not resume:
+        self._is_begun = False
+        if folder.is_new:
+            stack.push(self._clear_up)
+        elif not resume:
             folder.check_new()
+        if isinstance(resume, Path):
+            check_there(resume)
         processes.wait()
         task_class = TASKS[recipe.task]
-        self.recipe = recipe
-        resolved = task_class.resolved(recipe.settings, self._training_examples())
+        check_parts(recipe)
+        resolved = task_class.resolved(recipe.settings, training_examples(recipe, folder))
         self.recipe = replace(recipe, settings=resolved)
+        # Another recipe is taken only by those who name the checkpoint that they go back to.
+        if resume is True and folder.has_begun:
+            check_same(self.recipe, folder.recipe(), folder.path)
         tokenizer = task_class.load_tokenizer(recipe.model.source)
         if tokenizer is None:
-            raise ValueError(f"model.source is {recipe.model.source!r}, which has no tokenizer")
+            source = recipe.model.source
+            looked = f": there is no folder {Path(source).absolute()}, and the Hub did not give one"
+            where = "" if Path(source).is_dir() else looked
+            raise ValueError(f"model.source is {source!r}, which has no tokenizer{where}")
         self.task: Task[Any, Any] = task_class(self.recipe.settings, tokenizer)
         if processes.is_main:
-            folder.begin(self.recipe)
-            self.task.tokenizer.save_pretrained(folder.tokenizer)
+            folder.open(self.task.tokenizer)
         processes.wait()
-        cache = Path(recipe.data.cache) if recipe.data.cache else folder.path / "features"
         self.stages = stages_of(self.recipe)
-        scored = [part for part in ("dev", "test") if getattr(recipe.data, part)]
-        sources = [self._source("train", stage) for stage in self.stages] + [*map(self._source, scored)]
-        self.data: dict[Source, Tokenising] = {}
-        for source in dict.fromkeys(sources):
-            # One process sees to it; the others find the stores when it says that they are there.
-            self.data[source] = Tokenising(
-                source,
-                self.task,
-                cache,
-                works=processes.is_main,
-                processes=recipe.data.workers,
-                after=next(reversed(self.data.values()), None),
-            )
-            stack.callback(self.data[source].close)
+        self.data = RunData(self.recipe, self.stages, self.task, folder, processes, stack, self.report.say)
         self._build()
         self._enter(self.stages[0])
         self.total_steps = self._count_steps()
@@ -142,9 +140,10 @@ class Run:
         self.checkpoints = Checkpoints(
             folder.checkpoints, keep=recipe.run.keep_checkpoints, processes=processes
         )
-        self._examples: dict[str, list[Any]] = {}
         if resume:
             self._resume(resume)
+        if processes.is_main:  # only now: a checkpoint that does not fit leaves the folder as it was
+            folder.begin(self.recipe, self.step)
         self._keep_up()
         self.log = MetricsLog(folder.path, resume_step=self.step) if processes.is_main else None
         if self.log:
@@ -157,25 +156,36 @@ class Run:
         if finished and finished["step"] == self.step == self.total_steps:
             self.report.say("The run is finished.")
             return finished["scores"]
-        self._check_data()
+        self.data.check()
+        self._is_begun = True
         self.report.say(
             f"{self.recipe.task}: {len(self.features):,} inputs, {int(self.lengths.sum()):,} tokens, "
             f"{self.total_steps:,} steps"
         )
         begun = time.monotonic() - self.seconds
+        self.pace = Pace(
+            self.stages,
+            self.total_steps,
+            epoch_tokens=int(self.lengths.sum()),
+            evaluate_every=run.evaluate_every,
+            evaluates=self.recipe.data.dev is not None,
+            seconds=math.inf if run.minutes is None else 60 * run.minutes - self.seconds,
+        )
         # Without a step to make, the model is scored as it is.
         scores = {} if self.step < self.total_steps else self._evaluate()
-        with self.report.shown(self.step, self.total_steps):
+        with self.report.shown(self.step, self.total_steps, self.pace):
             for indices in self._steps():
                 step_begun = time.monotonic()
                 values = self._train_step(indices)
                 self.step += 1
                 self.seconds = time.monotonic() - begun
                 tokens = int(self.lengths[indices].sum())
-                speed = tokens / (time.monotonic() - step_begun)
+                took = time.monotonic() - step_begun
+                self.pace.step(self.step - 1, took)
+                speed = tokens / took
                 self.report.step(self.step, values["loss"], speed)
                 if self.step % run.log_every == 0 or self.step == self.total_steps:
-                    self._check_data()
+                    self.data.check()
                     self._log("train", values | {"tokens_per_second": speed, "tokens": tokens})
                 is_last = self.step == self.total_steps or self._is_out_of_time()
                 if self._is_due(is_last):
@@ -241,7 +251,9 @@ class Run:
         """Scores the dev data; the best model so far is written."""
         if not self.recipe.data.dev:
             return {}
+        begun = time.monotonic()
         scores = self._score("dev")
+        self.pace.evaluation(time.monotonic() - begun)
         self.report.scores(self.step, scores)
         self._log("dev", scores)
         score = scores[self.task.best_score]
@@ -252,14 +264,12 @@ class Run:
         return scores
 
     def _score(self, part: str) -> dict[str, float]:
-        examples = self._examples.setdefault(part, [])
-        if not examples:
-            examples += self._source(part).examples()
+        examples = self.data.examples(part)
         predictions = predict(
             self.task,
             self.module,
             examples,
-            self._store(self._source(part)),
+            self.data.features(part),
             processes=self.processes,
             tokens=self.recipe.batch.micro_tokens or self.recipe.batch.tokens,
             precision=self._precision,
@@ -302,7 +312,7 @@ class Run:
     def _enter(self, stage: Stage) -> None:
         """Goes on as a phase wants it: with its inputs, its batch, its rate and its windows."""
         self.stage = stage
-        self.features = self._store(self._source("train", stage))
+        self.features = self.data.features("train", stage)
         self.lengths = self.features.lengths
         self._widen(stage)
 
@@ -413,9 +423,7 @@ class Run:
     def _stop_at_nan(self, indices: list[int], values: dict[str, float]) -> None:
         path = self.folder.path / "not-a-number.json"
         if self.processes.is_main:
-            wanted = set(self.features.example[indices].tolist())
-            examples = enumerate(self._source("train").examples())
-            ids = [example.id for number, example in examples if number in wanted]
+            ids = self.data.names(set(self.features.example[indices].tolist()))
             said = {"step": self.step, "epoch": self.epoch, "features": indices, "examples": ids}
             said |= {name: str(value) for name, value in values.items()}
             write_whole(path, json.dumps(said, indent=2) + "\n")
@@ -426,38 +434,13 @@ class Run:
             "schedule.warmup, or run.precision fp32"
         )
 
-    def _source(self, part: str, stage: Stage | None = None) -> Source:
-        data = self.recipe.data
-        return Source(
-            task=self.recipe.task,
-            settings=(stage.recipe if stage else self.recipe).settings,
-            tokenizer=str(self.folder.tokenizer),
-            where=getattr(data, part),
-            format=data.format,
-            root=data.root,
-            split_seed=data.split_seed,
-            limit={"train": data.train_limit, "dev": data.dev_limit}.get(part),
-            training=part == "train",
-            options=data.options,
+    def _clear_up(self, _: object, error: BaseException | None, __: object) -> None:
+        """A run that fails before it has anything leaves its folder to the command that is right."""
+        came_to_nothing = not self._is_begun or (
+            isinstance(error, DataError) and not self.folder.has_begun and not self.folder.best.exists()
         )
-
-    def _store(self, source: Source) -> FeatureStore:
-        tokenising = self.data[source]
-        if self.processes.is_main:
-            if tokenising.is_running:
-                self.report.say(f"Waiting for the tokeniser of {source.where} ...")
-            tokenising.store()
-        self.processes.wait()
-        return tokenising.store()
-
-    def _training_examples(self) -> Iterator[Any]:
-        """Read only when somebody asks for the first one."""
-        yield from self._source("train").examples()
-
-    def _check_data(self) -> None:
-        """Mistakes in data that are used later stop a run as soon as they are found."""
-        for tokenising in self.data.values():
-            tokenising.check()
+        if error is not None and came_to_nothing and self.processes.is_main:
+            self.folder.clear()
 
     def _is_out_of_time(self) -> bool:
         minutes = self.recipe.run.minutes

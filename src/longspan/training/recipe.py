@@ -44,6 +44,7 @@ class DataSettings:
     train_limit: int | None = None
     """Only so many examples, drawn by ``split_seed``."""
     dev_limit: int | None = None
+    test_limit: int | None = None
     cache: str | None = None
     """A folder for tokenised data, shared by runs; None keeps them in the run's own folder."""
     workers: int | None = None
@@ -52,6 +53,7 @@ class DataSettings:
     def __post_init__(self) -> None:
         _at_least(0, workers=self.workers)
         self.options.of_format(self.format)
+        _at_least(1, train_limit=self.train_limit, dev_limit=self.dev_limit, test_limit=self.test_limit)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -210,25 +212,35 @@ def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
     return recipe_of(fields)
 
 
+def with_settings(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
+    """A trained model's recipe with other settings of its task, to score or predict with.
+
+    Args:
+        recipe: that the model was trained with.
+        overrides: ``--settings.field value`` or ``--settings.field=value``.
+
+    Raises:
+        ValueError: a field is not one of the settings, decides what the model is, or has a wrong value.
+    """
+    fields = as_fields(recipe)
+    for name, value in _pairs(overrides):
+        if not name.startswith("settings."):
+            raise ValueError(
+                f"--{name} is no option here: of a trained model's recipe only settings of the task can be "
+                "changed, as in --settings.max_length 4096"
+            )
+        if name == "settings.labels":
+            raise ValueError("--settings.labels cannot be changed: the model was trained to tell these apart")
+        _set(fields, name, value)
+    return recipe_of(fields)
+
+
 def recipe_of(fields: Mapping[str, Any]) -> Recipe:
     """A recipe from nested mappings, as YAML gives them."""
     task = str(fields.get("task"))
     if task not in TASKS:
         raise ValueError(f"task is {task!r}; it must be one of {', '.join(TASKS)}{_meant(task, TASKS)}")
     return _build(Recipe, fields, "", {"settings": TASKS[task].Settings})
-
-
-def overridden(recipe: Recipe, overrides: Sequence[str]) -> Recipe:
-    """A recipe with some fields changed.
-
-    Args:
-        recipe: as it was.
-        overrides: as `read_recipe` takes them.
-    """
-    fields = as_fields(recipe)
-    for name, value in _pairs(overrides):
-        _set(fields, name, value)
-    return recipe_of(fields)
 
 
 def as_fields(recipe: Recipe) -> dict[str, Any]:

@@ -5,10 +5,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-# Steps after which the speed is known well enough to say how long the run will take.
-_SETTLED = 5
+from longspan.training.pace import SETTLED, Pace
+
 _SECONDS_BETWEEN_LINES = 30.0
 
 
@@ -26,20 +26,17 @@ class Report:
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[numbers]}"),
-            TimeRemainingColumn(),
             console=self._console,
             disable=not (is_main and self._console.is_terminal),
         )
-        self._last_line = 0.0
-        self._steps = 0
-        self._announced = False
+        self._announced = 0
 
     @contextmanager
-    def shown(self, done: int, total: int) -> Generator[None]:
+    def shown(self, done: int, total: int, pace: Pace) -> Generator[None]:
         """Shows the bar of the run, which has ``done`` of ``total`` steps behind it."""
-        self._total, self._first = total, done
+        self._total, self._first, self._pace = total, done, pace
         self._bar = self._progress.add_task("training", total=total, completed=done, numbers="")
-        self._begun = time.monotonic()
+        self._last_line = time.monotonic()
         with self._progress:
             yield
 
@@ -49,22 +46,29 @@ class Report:
 
     def step(self, done: int, loss: float, tokens_per_second: float) -> None:
         """After every step."""
-        numbers = f"loss {loss:.4f}  {tokens_per_second:,.0f} tokens/s"
+        left = _duration(self._pace.left(done))
+        numbers = f"loss {loss:.4f}  {tokens_per_second:,.0f} tokens/s  {left} left"
         self._progress.update(self._bar, completed=done, numbers=numbers)
-        made = done - self._first
-        spent = time.monotonic() - self._begun
-        if not self._announced and made >= _SETTLED:
-            self._announced = True
-            left = spent / made * (self._total - done)
-            self.say(f"About {_duration(left)} for the {self._total - done:,} steps that are left.")
-        if not self._console.is_terminal and spent - self._last_line >= _SECONDS_BETWEEN_LINES:
-            self._last_line = spent
-            left = spent / made * (self._total - done)
-            self.say(f"step {done:,} of {self._total:,}  {numbers}  {_duration(left)} left")
+        # The first estimate may be made without knowing how long an evaluation takes; then there is another.
+        is_settled = not self._announced and done - self._first >= SETTLED
+        if is_settled or (self._announced == 1 and self._pace.knows_evaluations):
+            self._announce(done)
+        if not self._console.is_terminal and time.monotonic() - self._last_line >= _SECONDS_BETWEEN_LINES:
+            self._last_line = time.monotonic()
+            self.say(f"step {done:,} of {self._total:,}  {numbers}")
 
     def scores(self, step: int, scores: dict[str, float]) -> None:
         """After every evaluation."""
         self.say(f"step {step:,}  " + "  ".join(f"{name} {value:.4f}" for name, value in scores.items()))
+
+    def _announce(self, done: int) -> None:
+        knows = self._pace.knows_evaluations
+        self._announced = 2 if knows else 1
+        count = self._pace.evaluations_left(done)
+        scoring = f" and {count:,} evaluation{'s' if count > 1 else ''}" if count and knows else ""
+        unknown = f", without {count:,} evaluation{'s' if count > 1 else ''}" if count and not knows else ""
+        steps = f"the {self._total - done:,} steps{scoring} that are left{unknown}"
+        self.say(f"About {_duration(self._pace.left(done))} for {steps}.")
 
 
 def _duration(seconds: float) -> str:
