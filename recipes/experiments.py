@@ -78,14 +78,39 @@ Results: TypeAlias = dict[str, dict[str, Any]]
 
 
 def all_results(experiments: Iterable[Experiment], where: argparse.Namespace) -> Results:
-    """What came out of the runs so far, and of those before them; kept for those to come."""
+    """What came out of the runs so far, and of those before them; kept for those to come.
+
+    Raises:
+        ValueError: the file beside the page is of another program.
+    """
     kept = where.out.with_suffix(".json")
-    found: Results = json.loads(kept.read_text()) if kept.exists() else {}
+    found = _kept(kept)
     for folder in (one.folder(where.runs, seed) for one in experiments for seed in one.seeds):
         if (folder / "result.json").exists():
-            found[folder.name] = json.loads((folder / "result.json").read_text())
+            found[folder.name] = json.loads((folder / "result.json").read_text()) | _of_run(folder)
+    kept.parent.mkdir(parents=True, exist_ok=True)
     write_whole(kept, json.dumps(found, indent=1, sort_keys=True) + "\n")
     return found
+
+
+def _kept(path: Path) -> Results:
+    """The results of earlier runs; what is not such a file is refused, for it would be written over."""
+    if not path.exists():
+        return {}
+    found = json.loads(path.read_text())
+    runs = found.values() if isinstance(found, dict) else [found]
+    if not all(isinstance(one, dict) and {"scores", "seconds"} <= set(one) for one in runs):
+        raise ValueError(
+            f"--out is {path.with_suffix('.md')}, and {path} has no results of runs (scores and seconds "
+            "by name); it belongs to another program: choose another --out"
+        )
+    return found
+
+
+def _of_run(folder: Path) -> dict[str, Any]:
+    """What the page says of a run beside its scores: the threads that it had."""
+    versions = folder / "versions.json"
+    return {"threads": json.loads(versions.read_text())["threads"]} if versions.exists() else {}
 
 
 def row(experiment: Experiment, results: Results) -> str | None:
@@ -154,6 +179,7 @@ def run(
     page: Callable[[argparse.Namespace], str],
 ) -> None:
     """Runs what is missing, and writes the page after every run."""
+    all_results(experiments, where)  # before hours of runs: is there a place for their results?
     for experiment in experiments:
         name = f"{experiment.table}-{experiment.name}"
         chosen = not where.only or any(name.startswith(one) for one in where.only)

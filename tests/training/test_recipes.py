@@ -4,6 +4,7 @@ import importlib
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -116,6 +117,28 @@ def test_page_of_character_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for folder in tmp_path.glob("table-*"):
         shutil.rmtree(folder)
     assert module.page(where) == page, "results outlive the folders of their runs"
+
+
+def test_results_of_another_program_are_not_written_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "recipes")
+    module, shared = importlib.import_module("char_lm_tables"), importlib.import_module("experiments")
+    where = Namespace(data=tmp_path, runs=tmp_path, out=tmp_path / "new" / "page.md", precision="fp32")
+    assert shared.all_results(module.EXPERIMENTS, where) == {}, "and the folder is made"
+    bars = json.dumps({"machine": {}, "results": [{"name": "training", "value": 1.1}]})
+    where.out.with_suffix(".json").write_text(bars)
+    with pytest.raises(ValueError, match="belongs to another program"):
+        shared.all_results(module.EXPERIMENTS, where)
+    assert where.out.with_suffix(".json").read_text() == bars
+    speeds = re.search(r'output / "(char_lm\w*)\.json"', (ROOT / "src/longspan/cli/bench.py").read_text())
+    assert speeds is not None and speeds[1] != "char_lm", "char_lm.json is that of the tables"
+
+
+def test_two_heads_of_table_4_are_two_of_eight() -> None:
+    fields = json.loads((ROOT / "recipes/cpu/char-lm-tiny-dilated.json").read_text())
+    for dilations in fields["attention_dilation"][2:]:
+        assert [one > 1 for one in dilations] == [True] * 2 + [False] * 6
 
 
 def test_windows_of_table_4_have_the_same_total() -> None:
