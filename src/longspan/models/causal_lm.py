@@ -22,6 +22,7 @@ from transformers.modeling_utils import PreTrainedModel
 from longspan.models.causal_lm_cache import LongformerCache
 from longspan.models.causal_lm_config import LongformerCausalLMConfig
 from longspan.models.encoding import wanted
+from longspan.models.steady_generation import SteadyGeneration
 from longspan.nn.causal_attention import CausalSelfAttention, Relative, RelativeBiases
 from longspan.nn.dropout import Dropout
 from longspan.nn.rotary import Rotation, rotation
@@ -220,7 +221,8 @@ class LongformerCausalModel(LongformerCausalPreTrainedModel):
         )
 
 
-class LongformerForCausalLM(LongformerCausalPreTrainedModel, GenerationMixin):
+# transformers looks for the name of its own mixin among the bases.
+class LongformerForCausalLM(LongformerCausalPreTrainedModel, SteadyGeneration, GenerationMixin):
     """Says which token comes next.
 
     Args:
