@@ -15,8 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from longspan.training.metrics_log import read_metrics
 from longspan.training.run_folder import write_whole
 
+_POINTS = 150
+"""Of a curve that is kept."""
 RECIPES = Path(__file__).parent / "cpu"
 
 
@@ -34,6 +37,8 @@ class Experiment:
     """Of the model, where it is not the one that all begin with."""
     same_as: str | None = None
     """Table and name of a run that is this one too."""
+    keeps_curve: bool = False
+    """Whether the losses of training are kept with the result, for a picture."""
 
     def folder(self, runs: Path, seed: int) -> Path:
         """Of one of its runs."""
@@ -85,9 +90,11 @@ def all_results(experiments: Iterable[Experiment], where: argparse.Namespace) ->
     """
     kept = where.out.with_suffix(".json")
     found = _kept(kept)
-    for folder in (one.folder(where.runs, seed) for one in experiments for seed in one.seeds):
-        if (folder / "result.json").exists():
-            found[folder.name] = json.loads((folder / "result.json").read_text()) | _of_run(folder)
+    for experiment in (one for one in experiments if one.same_as is None):
+        for folder in (experiment.folder(where.runs, seed) for seed in experiment.seeds):
+            if (folder / "result.json").exists():
+                result = json.loads((folder / "result.json").read_text())
+                found[folder.name] = result | _of_run(folder, experiment)
     kept.parent.mkdir(parents=True, exist_ok=True)
     write_whole(kept, json.dumps(found, indent=1, sort_keys=True) + "\n")
     return found
@@ -107,10 +114,25 @@ def _kept(path: Path) -> Results:
     return found
 
 
-def _of_run(folder: Path) -> dict[str, Any]:
-    """What the page says of a run beside its scores: the threads that it had."""
-    versions = folder / "versions.json"
-    return {"threads": json.loads(versions.read_text())["threads"]} if versions.exists() else {}
+def _of_run(folder: Path, experiment: Experiment) -> dict[str, Any]:
+    """What a page says of a run beside its scores: its threads, the tokens it learned from, its losses."""
+    found: dict[str, Any] = {}
+    if (folder / "versions.json").exists():
+        found["threads"] = json.loads((folder / "versions.json").read_text())["threads"]
+    if (folder / "metrics.jsonl").exists():
+        lines = [line for line in read_metrics(folder) if line["kind"] == "train" and line.get("loss")]
+        # Every step of these runs has as many tokens.
+        found["tokens"] = max((line["step"] * line["tokens"] for line in lines), default=0)
+        if experiment.keeps_curve:
+            found["curve"] = _thinned([(line["step"] * line["tokens"], line["loss"]) for line in lines])
+    return found
+
+
+def _thinned(points: list[tuple[float, float]]) -> list[list[float]]:
+    """Means of neighbours, so that at most `_POINTS` are left."""
+    size = -(-len(points) // _POINTS)
+    groups = [points[begin : begin + size] for begin in range(0, len(points), max(1, size))]
+    return [[round(statistics.mean(column), 4) for column in zip(*group, strict=True)] for group in groups]
 
 
 def row(experiment: Experiment, results: Results) -> str | None:

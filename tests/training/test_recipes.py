@@ -5,7 +5,6 @@ import itertools
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from argparse import Namespace
@@ -96,27 +95,6 @@ def test_scripts_give_recipes_right_overrides(
             assert Path(recipe.model.source).exists()
     different = [one for one in module.EXPERIMENTS if one.same_as is None]
     assert len({tuple(words) for words in commands}) == len(different)
-
-
-def test_page_of_character_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(ROOT / "recipes")
-    module = importlib.import_module("char_lm_tables")
-    monkeypatch.setattr(module, "compressed", lambda data: {"xz -9e": 2.25, "zstd -19 --ultra": None})
-    where = Namespace(data=tmp_path, runs=tmp_path, out=tmp_path / "page.md", precision="fp32")
-    assert "## " not in module.page(where)
-    for name, bits in (("table-2-staged-0", [1.5]), ("table-4-fixed-0", [2.0]), ("table-4-fixed-1", [2.2])):
-        (tmp_path / name).mkdir()
-        result = {"scores": {"bits_per_byte": bits[0]}, "seconds": 60}
-        (tmp_path / name / "result.json").write_text(json.dumps(result))
-    page = module.page(where)
-    assert "| three phases, length and windows doubled | 1 | bits_per_byte 1.500 | 1.0 |" in page
-    assert "| `xz -9e` | | bits_per_byte 2.250 | |" in page
-    assert "| `zstd -19 --ultra` | | not available | |" in page
-    assert "| fixed windows, 64 | 2 | bits_per_byte 2.100 ± 0.141 | 1.0 |" in page
-    assert "recipes/cpu/char-lm-windows.yaml" in page and str(ROOT) not in page
-    for folder in tmp_path.glob("table-*"):
-        shutil.rmtree(folder)
-    assert module.page(where) == page, "results outlive the folders of their runs"
 
 
 def test_results_of_another_program_are_not_written_over(
