@@ -35,6 +35,7 @@ bench: setup
 	$(BIN)/longspan bench kernel --output benchmarks/results
 	$(BIN)/longspan bench attention --output benchmarks/results
 	$(BIN)/longspan bench model --output benchmarks/results
+	$(BIN)/longspan bench char-lm --output benchmarks/results
 	$(BIN)/longspan bench led --output benchmarks/results
 
 clean:

@@ -1,20 +1,15 @@
 """Runs the character models of the paper's section 4 in small, and writes what came out beside compressors.
 
 Table 2: staged training against one phase of the same cost, on the test part of enwik8. Table 4: windows that
-shrink, stay or grow upwards, and dilation, on the dev part.
+shrink, stay or grow upwards, and dilation, on the dev part; and rotary positions beside relative ones.
 
-    python recipes/char_lm_tables.py --data data [--only table-4 ...]
+    python recipes/char_lm_tables.py --data data --precision bf16 [--only table-4 ...]
 """
 
 import argparse
-import lzma
-import shutil
-import subprocess
-from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 
-from experiments import RECIPES, Experiment, arguments, run, tables
+from char_lm_page import compressor_rows, page_of
+from experiments import RECIPES, Experiment, arguments, run
 
 ENWIK8 = "enwik8/enwik8.xz"
 # The whole test part, read once, with the last model: scoring so much while training would take longer than
@@ -27,7 +22,7 @@ SEEDS = (0, 1, 2)
 
 
 def _windows(lowest: int, highest: int) -> tuple[str, ...]:
-    phase = f"steps: 500, max_length: 1024, examples: 8, lr: 2.0e-3, windows: [{lowest}, {highest}]"
+    phase = f"steps: 900, max_length: 1024, examples: 8, lr: 2.0e-3, windows: [{lowest}, {highest}]"
     return ("--phases", f"[{{{phase}}}]")
 
 
@@ -38,6 +33,7 @@ EXPERIMENTS = (
         title="three phases, length and windows doubled",
         recipe="char-lm",
         overrides=WHOLE_TEST,
+        keeps_curve=True,
     ),
     Experiment(
         table="table-2",
@@ -45,6 +41,7 @@ EXPERIMENTS = (
         title="one phase of the same cost",
         recipe="char-lm-one-phase",
         overrides=WHOLE_TEST,
+        keeps_curve=True,
     ),
     Experiment(
         table="table-4",
@@ -72,10 +69,26 @@ EXPERIMENTS = (
     Experiment(
         table="table-4",
         name="dilated",
-        title="... with dilation on 2 heads of the upper layers",
+        title="... with dilation on 2 of 8 heads of the upper layers",
         recipe="char-lm-windows",
         seeds=SEEDS,
         source="char-lm-tiny-dilated.json",
+    ),
+    Experiment(
+        table="positions",
+        name="relative",
+        title="relative sinusoids; as increasing in table 4",
+        recipe="char-lm-windows",
+        seeds=SEEDS,
+        same_as="table-4-increasing",
+    ),
+    Experiment(
+        table="positions",
+        name="rotary",
+        title="rotary",
+        recipe="char-lm-windows",
+        seeds=SEEDS,
+        source="char-lm-tiny-rotary.json",
     ),
 )
 
@@ -87,55 +100,9 @@ def model(experiment: Experiment, where: argparse.Namespace) -> list[str]:
     return ["--model.source", str(RECIPES / (experiment.source or "char-lm-tiny.json"))]
 
 
-@cache
-def compressed(data: Path) -> dict[str, float | None]:
-    """Bits per byte of the test part by programs that compress; None where one is not available."""
-    from longspan.data.byte_texts import read_enwik8_bytes
-
-    (document,) = read_enwik8_bytes(data / ENWIK8, "test")
-    content = document.content
-    sizes = {
-        "xz -9e": len(lzma.compress(content, preset=9 | lzma.PRESET_EXTREME)),
-        "zstd -19 --ultra": _zstd_size(content),
-    }
-    return {name: None if size is None else 8 * size / len(content) for name, size in sizes.items()}
-
-
-def _zstd_size(content: bytes) -> int | None:
-    """By the program, or by the package of that name; None where neither is there."""
-    if program := shutil.which("zstd"):
-        words = [program, "-19", "--ultra", "--quiet", "--stdout", "-"]
-        return len(subprocess.run(words, input=content, stdout=subprocess.PIPE, check=True).stdout)
-    try:
-        import zstandard  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        return None
-    return len(zstandard.ZstdCompressor(level=19).compress(content))
-
-
-def compressor_rows(table: str, data: Path) -> Iterator[str]:
-    """What compressors make of the text of table 2."""
-    for name, bits in compressed(data).items() if table == "table-2" else ():
-        yield f"| `{name}` | | {'not available' if bits is None else f'bits_per_byte {bits:.3f}'} | |"
-
-
 def page(where: argparse.Namespace) -> str:
-    """The page with all tables."""
-    from longspan.benchmarks.machine import describe
-
-    machine = describe()
-    said = argparse.Namespace(data=Path("data"), runs=Path("runs"), precision=where.precision)
-    lines = [
-        "# Character models in small",
-        "",
-        "Written by `recipes/char_lm_tables.py`: the paper's tables 2 and 4 on enwik8, with models of 3.5",
-        "and 0.9 million parameters that saw a part of it once. Table 2 is scored on all 5 MB of the test",
-        "part, by streaming, table 4 on the first 200,000 bytes of the dev part. Compressors begin with no",
-        f"model, and read the same 5 MB. Machine: {machine['cpu']}, {machine['threads']} threads, which",
-        "other work shared at times. Spreads are standard deviations over seeds.",
-        *tables(EXPERIMENTS, where, said, model, more=lambda table: compressor_rows(table, where.data)),
-    ]
-    return "\n".join(lines) + "\n"
+    """The page with all tables; draws its pictures."""
+    return page_of(EXPERIMENTS, where, model, more=lambda table: compressor_rows(table, where.data / ENWIK8))
 
 
 def main() -> None:

@@ -15,8 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from longspan.training.metrics_log import read_metrics
 from longspan.training.run_folder import write_whole
 
+_POINTS = 150
+"""Of a curve that is kept."""
 RECIPES = Path(__file__).parent / "cpu"
 
 
@@ -34,6 +37,8 @@ class Experiment:
     """Of the model, where it is not the one that all begin with."""
     same_as: str | None = None
     """Table and name of a run that is this one too."""
+    keeps_curve: bool = False
+    """Whether the losses of training are kept with the result, for a picture."""
 
     def folder(self, runs: Path, seed: int) -> Path:
         """Of one of its runs."""
@@ -78,14 +83,56 @@ Results: TypeAlias = dict[str, dict[str, Any]]
 
 
 def all_results(experiments: Iterable[Experiment], where: argparse.Namespace) -> Results:
-    """What came out of the runs so far, and of those before them; kept for those to come."""
+    """What came out of the runs so far, and of those before them; kept for those to come.
+
+    Raises:
+        ValueError: the file beside the page is of another program.
+    """
     kept = where.out.with_suffix(".json")
-    found: Results = json.loads(kept.read_text()) if kept.exists() else {}
-    for folder in (one.folder(where.runs, seed) for one in experiments for seed in one.seeds):
-        if (folder / "result.json").exists():
-            found[folder.name] = json.loads((folder / "result.json").read_text())
+    found = _kept(kept)
+    for experiment in (one for one in experiments if one.same_as is None):
+        for folder in (experiment.folder(where.runs, seed) for seed in experiment.seeds):
+            if (folder / "result.json").exists():
+                result = json.loads((folder / "result.json").read_text())
+                found[folder.name] = result | _of_run(folder, experiment)
+    kept.parent.mkdir(parents=True, exist_ok=True)
     write_whole(kept, json.dumps(found, indent=1, sort_keys=True) + "\n")
     return found
+
+
+def _kept(path: Path) -> Results:
+    """The results of earlier runs; what is not such a file is refused, for it would be written over."""
+    if not path.exists():
+        return {}
+    found = json.loads(path.read_text())
+    runs = found.values() if isinstance(found, dict) else [found]
+    if not all(isinstance(one, dict) and {"scores", "seconds"} <= set(one) for one in runs):
+        raise ValueError(
+            f"--out is {path.with_suffix('.md')}, and {path} has no results of runs (scores and seconds "
+            "by name); it belongs to another program: choose another --out"
+        )
+    return found
+
+
+def _of_run(folder: Path, experiment: Experiment) -> dict[str, Any]:
+    """What a page says of a run beside its scores: its threads, the tokens it learned from, its losses."""
+    found: dict[str, Any] = {}
+    if (folder / "versions.json").exists():
+        found["threads"] = json.loads((folder / "versions.json").read_text())["threads"]
+    if (folder / "metrics.jsonl").exists():
+        lines = [line for line in read_metrics(folder) if line["kind"] == "train" and line.get("loss")]
+        # Every step of these runs has as many tokens.
+        found["tokens"] = max((line["step"] * line["tokens"] for line in lines), default=0)
+        if experiment.keeps_curve:
+            found["curve"] = _thinned([(line["step"] * line["tokens"], line["loss"]) for line in lines])
+    return found
+
+
+def _thinned(points: list[tuple[float, float]]) -> list[list[float]]:
+    """Means of neighbours, so that at most `_POINTS` are left."""
+    size = -(-len(points) // _POINTS)
+    groups = [points[begin : begin + size] for begin in range(0, len(points), max(1, size))]
+    return [[round(statistics.mean(column), 4) for column in zip(*group, strict=True)] for group in groups]
 
 
 def row(experiment: Experiment, results: Results) -> str | None:
@@ -158,6 +205,7 @@ def run(
     page: Callable[[argparse.Namespace], str],
 ) -> None:
     """Runs what is missing, and writes the page after every run."""
+    all_results(experiments, where)  # before hours of runs: is there a place for their results?
     for experiment in experiments:
         name = f"{experiment.table}-{experiment.name}"
         chosen = not where.only or any(name.startswith(one) for one in where.only)

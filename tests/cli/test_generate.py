@@ -61,6 +61,19 @@ def test_a_model_with_a_tokenizer_writes_on(tmp_path: Path, capsys: pytest.Captu
     assert printed(capsys, tmp_path, "--prompt", "The city", "--max-new-tokens", "5").strip()
 
 
+def test_a_prompt_of_bytes_may_be_any(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "prompt.bin"
+    file.write_bytes(b"\xff\xfe caf\xe9 \x00")
+    assert printed(capsys, model, "--prompt-file", file, "--max-new-tokens", "5")
+    tokenizer = tiny_tokenizer()
+    tiny(vocab_size=len(tokenizer)).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    assert run(tmp_path, "--prompt-file", file) == 2
+    assert "whose byte 0 is not UTF-8; a model with a tokenizer reads text" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -1,5 +1,7 @@
 """The next byte: every one is learned and scored once, and sliding and streaming agree."""
 
+import threading
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -7,11 +9,16 @@ import numpy as np
 import pytest
 import torch
 
+from longspan.data.byte_texts import read_bytes
 from longspan.data.examples import ByteDocument
 from longspan.models.byte_tokenizer import byte_tokenizer
 from longspan.models.causal_lm import LongformerForCausalLM
-from longspan.tasks.causal_lm import CausalLM, CausalLMSettings
+from longspan.tasks.causal_lm import CausalLM, CausalLMSettings, labels
 from longspan.tasks.models import ModelSettings
+from longspan.training.evaluation import predict
+from longspan.training.feature_store import FeatureStore, write_features
+from longspan.training.processes import Processes
+from longspan.training.task_module import TaskModule
 from tests.tasks.tiny import learn, predictions, tiny_causal_lm, tiny_longformer, tiny_tokenizer
 
 TEXT = "Größe und Länge, 3 €, \U0001f600: the sea, the sea, the long grey sea. " * 8
@@ -41,7 +48,7 @@ def sums(task: CausalLM, model: LongformerForCausalLM, length: int = 300) -> dic
 def said(task: CausalLM, *, training: bool, length: int = 300) -> list[int]:
     """Every label of a document's features, in order."""
     batches = [task.collate([one], [0]) for one in task.features(document(length), training=training)]
-    rows = [batch["labels"][0] for batch in batches]
+    rows = [labels(batch)[0] for batch in batches]
     assert [int((row != -100).sum()) for row in rows] == [int(batch["counts"][0, 0]) for batch in batches]
     return [int(label) for row in rows for label in row if label != -100]
 
@@ -73,7 +80,7 @@ def test_features_are_bytes() -> None:
     feature = next(task().features(document(), training=True))
     assert feature["input_ids"].dtype == feature["after"].dtype == np.uint8
     batch = task().collate([feature], [0])
-    assert (batch["input_ids"].dtype, batch["labels"].dtype) == (torch.uint8, torch.int16)
+    assert batch["input_ids"].dtype == torch.uint8
 
 
 @pytest.mark.parametrize("kind", ["relative", "rotary"])
@@ -200,3 +207,82 @@ def test_nothing_to_score_is_an_error(model: LongformerForCausalLM) -> None:
     empty = ByteDocument(id="a", content=b"x")
     with pytest.raises(ValueError, match="nothing to score"):
         task().score([empty], predictions(task(), model, [empty]))
+
+
+def test_labels_of_pieces_are_those_of_the_whole() -> None:
+    """Rows of different lengths, with and without a token after them, and some not to be scored."""
+    rows = [
+        *task().features(document(40), training=True),
+        *task(evaluation="sliding", evaluation_length=20, evaluation_step=7).features(
+            document(50), training=False
+        ),
+    ]
+    batch = task().collate(rows, [0] * len(rows))
+    whole = labels(batch)
+    assert whole.shape == batch["input_ids"].shape
+    for size in (1, 5, 19, 32, 100):
+        pieces = [labels(batch, begin, begin + size) for begin in range(0, whole.shape[1], size)]
+        assert torch.equal(torch.cat(pieces, 1), whole)
+    for row, feature in zip(whole.tolist(), rows, strict=True):
+        following = [*feature["input_ids"][1:].tolist(), *feature["after"].tolist()]
+        unscored = int(feature["unscored"][0])
+        right = [-100] * unscored + following[unscored:]
+        assert row == right + [-100] * (whole.shape[1] - len(right))
+
+
+class _PeakOfOwnMemory:
+    """The most anonymous memory of this process while it is open, in bytes: what is mapped does not count."""
+
+    def __enter__(self) -> "_PeakOfOwnMemory":
+        self.peak, self._done = 0, threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._done.wait(0.002):
+            self.peak = max(self.peak, own_memory())
+
+
+def own_memory() -> int:
+    (line,) = [one for one in Path("/proc/self/status").read_text().splitlines() if one.startswith("RssAnon")]
+    return 1024 * int(line.split()[1])
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux for the memory")
+def test_memory_does_not_grow_with_the_document(tmp_path: Path) -> None:
+    """Half a megabyte, and four: as many bytes of memory."""
+    tiny = task(evaluation="streaming")
+    shape: dict[str, Any] = {"num_hidden_layers": 1, "hidden_size": 4, "num_attention_heads": 1}
+    shape["attention_dilation"] = 1
+    folder = tiny_causal_lm(tmp_path / "model", **shape, intermediate_size=4, attention_window=1)
+    module = TaskModule(tiny, tiny.build(ModelSettings(source=str(folder)))).eval()
+    processes = Processes()
+
+    def peak(size: int) -> int:
+        path = tmp_path / f"{size}.txt"
+        path.write_bytes(b"the sea, the long grey sea. " * (size // 28))
+        before = own_memory()
+        with _PeakOfOwnMemory() as watched:
+            examples = list(read_bytes(path))
+            write_features(
+                tmp_path / f"{size}", ((0, one) for one in tiny.features(examples[0], training=False))
+            )
+            said = predict(
+                tiny,
+                module,
+                examples,
+                FeatureStore(tmp_path / f"{size}"),
+                processes=processes,
+                tokens=8192,
+                precision=nullcontext,
+            )
+        assert said[0]["bytes"] == len(examples[0].content) - 1
+        return watched.peak - before
+
+    peak(1 << 19)  # what is loaded once, and buffers that stay
+    assert peak(1 << 22) - peak(1 << 19) < 3 << 20

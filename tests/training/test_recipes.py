@@ -4,7 +4,7 @@ import importlib
 import itertools
 import json
 import os
-import shutil
+import re
 import subprocess
 import sys
 from argparse import Namespace
@@ -188,25 +188,26 @@ def test_scripts_give_recipes_right_overrides(
     assert len({tuple(words) for words in commands}) == len(different)
 
 
-def test_page_of_character_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_of_another_program_are_not_written_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(ROOT / "recipes")
-    module = importlib.import_module("char_lm_tables")
-    monkeypatch.setattr(module, "compressed", lambda data: {"xz -9e": 2.25, "zstd -19 --ultra": None})
-    where = Namespace(data=tmp_path, runs=tmp_path, out=tmp_path / "page.md", precision="fp32")
-    assert "## " not in module.page(where)
-    for name, bits in (("table-2-staged-0", [1.5]), ("table-4-fixed-0", [2.0]), ("table-4-fixed-1", [2.2])):
-        (tmp_path / name).mkdir()
-        result = {"scores": {"bits_per_byte": bits[0]}, "seconds": 60}
-        (tmp_path / name / "result.json").write_text(json.dumps(result))
-    page = module.page(where)
-    assert "| three phases, length and windows doubled | 1 | bits_per_byte 1.500 | 1.0 |" in page
-    assert "| `xz -9e` | | bits_per_byte 2.250 | |" in page
-    assert "| `zstd -19 --ultra` | | not available | |" in page
-    assert "| fixed windows, 64 | 2 | bits_per_byte 2.100 ± 0.141 | 1.0 |" in page
-    assert "recipes/cpu/char-lm-windows.yaml" in page and str(ROOT) not in page
-    for folder in tmp_path.glob("table-*"):
-        shutil.rmtree(folder)
-    assert module.page(where) == page, "results outlive the folders of their runs"
+    module, shared = importlib.import_module("char_lm_tables"), importlib.import_module("experiments")
+    where = Namespace(data=tmp_path, runs=tmp_path, out=tmp_path / "new" / "page.md", precision="fp32")
+    assert shared.all_results(module.EXPERIMENTS, where) == {}, "and the folder is made"
+    bars = json.dumps({"machine": {}, "results": [{"name": "training", "value": 1.1}]})
+    where.out.with_suffix(".json").write_text(bars)
+    with pytest.raises(ValueError, match="belongs to another program"):
+        shared.all_results(module.EXPERIMENTS, where)
+    assert where.out.with_suffix(".json").read_text() == bars
+    speeds = re.search(r'output / "(char_lm\w*)\.json"', (ROOT / "src/longspan/cli/bench.py").read_text())
+    assert speeds is not None and speeds[1] != "char_lm", "char_lm.json is that of the tables"
+
+
+def test_two_heads_of_table_4_are_two_of_eight() -> None:
+    fields = json.loads((ROOT / "recipes/cpu/char-lm-tiny-dilated.json").read_text())
+    for dilations in fields["attention_dilation"][2:]:
+        assert [one > 1 for one in dilations] == [True] * 2 + [False] * 6
 
 
 def test_page_of_summaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

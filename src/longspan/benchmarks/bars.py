@@ -4,6 +4,7 @@ The measurements are in `kernel.py`, `model.py`, `char_lm.py` and `led.py`. A ba
 machine is shown without one.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,11 +76,13 @@ MODEL_BOUNDS: dict[str, dict[str, Bound]] = {
 
 CHAR_LM_BOUNDS: dict[str, dict[str, Bound]] = {
     "relative positions, time against none": _most(1.8, 1.8),
-    "training, time per token, longest text against shortest": {"training": Bound(1.15, False)},
+    "training, time per token, slowest length against fastest": {"training": Bound(1.15, False)},
     "generation, time per token, slowest context against fastest": {"forward": Bound(1.15, False)},
     # Shown, not judged.
     "generation, times as fast as a GPT-2 of the same size": {},
     "rotary positions, time against none": {},
+    "rotary model, time against the relative one": {},
+    "rotary model, time of a new token against the relative one": {},
     "generation, tokens per second": {},
 }
 
@@ -107,6 +110,8 @@ class Result:
     bound: Bound | None
     """None: shown, not judged."""
     detail: str = ""
+    series: Mapping[str, float] | None = None
+    """What the value was made of, where a picture could show it: numbers against a length."""
 
     @property
     def passed(self) -> bool | None:
@@ -122,11 +127,20 @@ class Result:
             "value": self.value,
             **limits,
             "detail": self.detail,
+            **({} if self.series is None else {"series": dict(self.series)}),
         }
 
 
-def result(name: str, direction: str, value: float, detail: str = "", *, judged: bool = True) -> Result:
+def result(
+    name: str,
+    direction: str,
+    value: float,
+    detail: str = "",
+    *,
+    judged: bool = True,
+    series: Mapping[str, float] | None = None,
+) -> Result:
     """A measured value with its bar."""
     bounds = (BOUNDS | MODEL_BOUNDS | CHAR_LM_BOUNDS | LED_BOUNDS)[name]
     bound = bounds.get(direction) if judged else None
-    return Result(name=name, direction=direction, value=value, bound=bound, detail=detail)
+    return Result(name=name, direction=direction, value=value, bound=bound, detail=detail, series=series)

@@ -1,8 +1,8 @@
 """The measurements behind the bars of the autoregressive model, each a ratio within one run.
 
-Three questions: what relative positions cost in attention, whether a token to learn from costs the same in a
-long text, and whether a token to write does. Texts are random: time does not depend on what they say. What
-must hold is in `bars.py`.
+Four questions: what positions cost in attention, what rotary ones save a whole model, whether a token to
+learn from costs the same in a long text, and whether a token to write does. Texts are random: time does not
+depend on what they say. What must hold is in `bars.py`.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -38,7 +38,7 @@ class Setting:
     head_dim: int = 64
     length: int = 8192
     """Positions: tokens."""
-    lengths: tuple[int, ...] = (2048, 8192, 32768)
+    lengths: tuple[int, ...] = (2048, 4096, 8192, 16384, 32768)
     """Training: tokens of a text. A step has as many tokens of each, those of the longest."""
     contexts: tuple[int, ...] = (1024, 32768, 262144)
     """Generation: tokens that were read before."""
@@ -96,10 +96,32 @@ def training(setting: Setting) -> Iterator[Result]:
     tokens = max(setting.lengths)
     calls = {str(length): _step(model, _text(tokens).view(-1, length)) for length in setting.lengths}
     times = interleaved(calls, repetitions=setting.repetitions)
-    per_token = {length: times[str(length)].median / tokens for length in setting.lengths}
-    detail = ", ".join(f"{length}: {seconds * 1e6:.1f} us" for length, seconds in per_token.items())
-    ratio = per_token[max(per_token)] / per_token[min(per_token)]
-    yield result("training, time per token, longest text against shortest", "training", ratio, detail)
+    per_token = {str(length): times[str(length)].median / tokens * 1e6 for length in setting.lengths}
+    detail = ", ".join(f"{length}: {microseconds:.1f} us" for length, microseconds in per_token.items())
+    ratio = max(per_token.values()) / min(per_token.values())
+    name = "training, time per token, slowest length against fastest"
+    yield result(name, "training", ratio, detail, series=per_token)
+
+
+def kinds(setting: Setting) -> Iterator[Result]:
+    """Whole models, rotary against relative: a training step, a text that is read, a new token after it."""
+    calls: dict[str, Call] = {}
+    text = _text(setting.length)[None]
+    for kind in ("relative", "rotary"):
+        model = make_model(setting, position_kind=kind)
+        # A model that learns has no cache, and one that writes no gradients: both can be the same one.
+        calls[f"{kind} training"] = _step(model, text)
+        calls[f"{kind} forward"] = _reading(model, text)
+        calls[f"{kind} token"] = _writing(model, setting, setting.length)
+    times = interleaved(calls, repetitions=setting.repetitions)
+    for what in (*DIRECTIONS, "token"):
+        ours, other = (times[f"{kind} {what}"].median for kind in ("rotary", "relative"))
+        if what == "token":
+            name, way, count = "time of a new token against the relative one", "forward", setting.new_tokens
+        else:
+            name, way, count = "time against the relative one", what, 1
+        detail = f"{ours / count * 1e3:.2f} ms against {other / count * 1e3:.2f} ms"
+        yield result(f"rotary model, {name}", way, ours / other, detail)
 
 
 def generation(setting: Setting) -> Iterator[Result]:
@@ -117,11 +139,14 @@ def generation(setting: Setting) -> Iterator[Result]:
     ours = {name: rate for name, rate in rates.items() if name != "stock"}
     detail = ", ".join(f"{name}: {rate:.0f}/s" for name, rate in ours.items())
     ratio = max(ours.values()) / min(ours.values())
-    yield result("generation, time per token, slowest context against fastest", "forward", ratio, detail)
+    series = {str(context): rates[f"{context:,}"] for context in setting.contexts}
+    name = "generation, time per token, slowest context against fastest"
+    yield result(name, "forward", ratio, detail, series=series)
     rival = f"{setting.rival_context:,}"
     detail = f"{rates[rival]:.0f}/s against {rates['stock']:.1f}/s after {rival} tokens"
     name = "generation, times as fast as a GPT-2 of the same size"
-    yield result(name, "forward", rates[rival] / rates["stock"], detail)
+    series = {str(setting.rival_context): rates["stock"]}
+    yield result(name, "forward", rates[rival] / rates["stock"], detail, series=series)
     longest = f"{max(setting.contexts):,}"
     yield result(
         "generation, tokens per second",
@@ -133,6 +158,7 @@ def generation(setting: Setting) -> Iterator[Result]:
 
 GROUPS: dict[str, Callable[[Setting], Iterable[Result]]] = {
     "positions": positions,
+    "kinds": kinds,
     "training": training,
     "generation": generation,
 }
@@ -255,6 +281,18 @@ def _step(model: "LongformerForCausalLM", ids: Tensor) -> Call:
         return loss.detach()
 
     return step
+
+
+def _reading(model: "LongformerForCausalLM", ids: Tensor) -> Call:
+    """Reads [texts, length] in pieces, with a new cache, as a prompt is read."""
+    from longspan.models.causal_lm_cache import LongformerCache
+
+    @torch.no_grad()
+    def read() -> Tensor:
+        cache = LongformerCache(model.config)
+        return cast(Tensor, model(ids, past_key_values=cache, logits_to_keep=1).logits)
+
+    return read
 
 
 def _writing(model: "LongformerForCausalLM", setting: Setting, context: int) -> Call:

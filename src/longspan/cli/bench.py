@@ -313,9 +313,10 @@ def char_lm(
 
     Args:
         quick: tiny sizes, to see that all works; the values say nothing.
-        output: directory for char_lm.json.
-        only: groups to measure, instead of all: positions (relative and rotary against none), training
-            (long texts against short ones), generation (long contexts against short ones, and GPT-2).
+        output: directory for char_lm_speed.json.
+        only: groups to measure, instead of all: positions (relative and rotary against none, in attention),
+            kinds (rotary against relative, in a model), training (long texts against short ones),
+            generation (long contexts against short ones, and GPT-2).
         source: the model: char-lm-mini (default), char-lm-small or char-lm-large.
         repetitions: samples per median.
         threads: of torch.
@@ -343,7 +344,7 @@ def char_lm(
     require_native(impl)
     torch.set_num_threads(threads)
     measure_bars(
-        output / "char_lm.json",
+        output / "char_lm_speed.json",
         {group: lambda group=group: measurements.GROUPS[group](setting) for group in groups},
         check=lambda: measurements.check(setting),
         setting=asdict(setting),

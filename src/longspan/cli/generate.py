@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from longspan.cli.errors import UsageError, user_mistakes
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from transformers.generation.streamers import BaseStreamer
 
 
@@ -36,7 +37,7 @@ def generate(
         seed: another one gives another text.
     """
     with user_mistakes():
-        text = _prompt(prompt, prompt_file)
+        given = _prompt(prompt, prompt_file)
         settings = _settings(max_new_tokens, temperature, top_k, top_p)
         folder = _folder(model)
     import torch
@@ -48,23 +49,45 @@ def generate(
         loaded, tokenizer = _load(folder)
     except (OSError, ValueError) as error:
         raise UsageError(f"MODEL is {model}: {' '.join(str(error).split())}") from error
-    ids = tokenizer(text, return_tensors="pt", add_special_tokens=False)["input_ids"]
+    with user_mistakes():
+        ids = _ids(given, tokenizer, prompt_file)
     torch.manual_seed(seed)
     loaded.generate(ids, attention_mask=torch.ones_like(ids), streamer=_streamer(tokenizer), **settings)
     print()
 
 
-def _prompt(prompt: str | None, file: Path | None) -> str:
+def _prompt(prompt: str | None, file: Path | None) -> bytes:
+    """The prompt as bytes: a file of any encoding may be one, for a model of bytes."""
     if prompt is not None and file is not None:
         raise ValueError("--prompt and --prompt-file are both given; give one of them")
     if file is not None:
         try:
-            prompt = file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+            given = file.read_bytes()
+        except OSError as error:
             raise ValueError(f"--prompt-file is {file}, which cannot be read: {error}") from error
-    if prompt == "":
+    else:
+        given = b"\n" if prompt is None else prompt.encode(errors="surrogateescape")
+    if not given:
         raise ValueError("the prompt is empty; it must have at least one character")
-    return "\n" if prompt is None else prompt
+    return given
+
+
+def _ids(prompt: bytes, tokenizer: Any, file: Path | None) -> "Tensor":
+    """[1, tokens] int64: bytes as they are, for a model of bytes."""
+    import torch
+
+    from longspan.models.byte_tokenizer import is_byte_tokenizer
+
+    if is_byte_tokenizer(tokenizer):
+        return torch.frombuffer(bytearray(prompt), dtype=torch.uint8)[None].long()
+    try:
+        text = prompt.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"--prompt-file is {file}, whose byte {error.start} is not UTF-8; a model with a tokenizer reads "
+            "text: it must be UTF-8"
+        ) from error
+    return tokenizer(text, return_tensors="pt", add_special_tokens=False)["input_ids"]
 
 
 def _settings(

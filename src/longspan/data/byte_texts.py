@@ -1,7 +1,8 @@
 """Text as bytes, for models of bytes: any files, enwik8 and text8.
 
 Nothing is decoded: a byte is a symbol, whatever it stands for. One long text is split in order, 90, 5 and 5
-percent of its bytes, as language models of enwik8 and text8 are compared.
+percent of its bytes, as language models of enwik8 and text8 are compared. Single files are mapped into
+memory, not read into it; of a folder or an archive one file at a time is read.
 """
 
 from collections.abc import Iterator
@@ -9,12 +10,14 @@ from pathlib import Path
 from typing import Literal
 
 from longspan.data.examples import ByteDocument
-from longspan.data.files import ARCHIVES, open_file, open_files, plain_name, whole
-from longspan.data.texts import read_enwik8, read_texts
+from longspan.data.files import ARCHIVES, open_files, plain_name, whole
+from longspan.data.mapped import mapped
+from longspan.data.texts import ENWIK8_SIZES, read_texts
 
 Part = Literal["train", "dev", "test"]
 _ENDS = {"train": (0, 90), "dev": (90, 95), "test": (95, 100)}
 _TEXT8 = b"abcdefghijklmnopqrstuvwxyz "
+_CHUNK = 1 << 20
 
 
 def read_bytes(path: Path) -> Iterator[ByteDocument]:
@@ -25,6 +28,8 @@ def read_bytes(path: Path) -> Iterator[ByteDocument]:
     if plain_name(path.name).endswith(".jsonl"):
         for document in read_texts(path):
             yield ByteDocument(id=document.id, content=document.text.encode())
+    elif is_one_text(path):
+        yield ByteDocument(id=path.name, content=mapped(path))
     else:
         for file in open_files(path):
             name = path.name if file.name == str(path) else file.name.removeprefix(f"{path}/")
@@ -41,8 +46,7 @@ def is_one_text(path: Path) -> bool:
 
 def read_bytes_part(path: Path, part: Part) -> Iterator[ByteDocument]:
     """A part of a single file, of its bytes in order."""
-    with open_file(path) as file, whole(file.name):
-        yield _part(path, file.stream.read(), part)
+    yield _part(path, mapped(path), part)
 
 
 def read_enwik8_bytes(path: Path, part: Part | None = None) -> Iterator[ByteDocument]:
@@ -51,10 +55,11 @@ def read_enwik8_bytes(path: Path, part: Part | None = None) -> Iterator[ByteDocu
     Raises:
         ValueError: it has another size.
     """
-    parts: tuple[Part, ...] = ("train", "dev", "test")
-    # Its own reader, which refuses a file that was cut short: other sizes could not be compared.
-    content = b"".join(read_enwik8(path, one) for one in (parts if part is None else (part,)))
-    yield ByteDocument(id=path.name if part is None else f"{path.name}#{part}", content=content)
+    content = mapped(path)
+    # A file that was cut short has other parts, which could not be compared.
+    if len(content) != sum(ENWIK8_SIZES):
+        raise ValueError(f"{path} has {len(content)} bytes; it must have {sum(ENWIK8_SIZES)}")
+    yield ByteDocument(id=path.name, content=content) if part is None else _part(path, content, part)
 
 
 def read_text8(path: Path, part: Part | None = None) -> Iterator[ByteDocument]:
@@ -63,9 +68,9 @@ def read_text8(path: Path, part: Part | None = None) -> Iterator[ByteDocument]:
     Raises:
         ValueError: there is anything but small letters and spaces in it.
     """
-    with open_file(path) as file, whole(file.name):
-        content = file.stream.read()
-    other = content.translate(None, _TEXT8)
+    content = mapped(path)
+    pieces = (content[begin : begin + _CHUNK] for begin in range(0, len(content), _CHUNK))
+    other = next((rest for piece in pieces if (rest := bytes(piece).translate(None, _TEXT8))), b"")
     if other or not content:
         found = f"{other[:1]!r}" if other else "nothing"
         raise ValueError(
@@ -75,6 +80,6 @@ def read_text8(path: Path, part: Part | None = None) -> Iterator[ByteDocument]:
     yield ByteDocument(id=path.name, content=content) if part is None else _part(path, content, part)
 
 
-def _part(path: Path, content: bytes, part: Part) -> ByteDocument:
+def _part(path: Path, content: memoryview, part: Part) -> ByteDocument:
     begin, end = (len(content) * percent // 100 for percent in _ENDS[part])
     return ByteDocument(id=f"{path.name}#{part}", content=content[begin:end])

@@ -21,7 +21,16 @@ class ByteDocument:
     """A text as bytes, of any encoding or none."""
 
     id: str
-    content: bytes
+    content: bytes | memoryview
+    """A view of a file that is mapped into memory, where the text is one."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # A view cannot be sent to another process.
+        return _byte_document, (self.id, bytes(self.content))
+
+
+def _byte_document(name: str, content: bytes) -> ByteDocument:
+    return ByteDocument(id=name, content=content)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

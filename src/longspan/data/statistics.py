@@ -86,7 +86,7 @@ def texts_of(example: Example) -> Iterator[str]:
         case Document() | LabelledDocument():
             yield example.text
         case ByteDocument():
-            yield example.content.decode("utf-8", errors="replace")
+            yield str(example.content, "utf-8", errors="replace")
         case Question():
             yield example.question
             yield from (document.text for document in example.documents)

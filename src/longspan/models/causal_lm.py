@@ -22,6 +22,7 @@ from transformers.modeling_utils import PreTrainedModel
 from longspan.models.causal_lm_cache import LongformerCache
 from longspan.models.causal_lm_config import LongformerCausalLMConfig
 from longspan.models.encoding import wanted
+from longspan.models.steady_generation import SteadyGeneration
 from longspan.models.windowed_generation import WindowedGeneration
 from longspan.nn.causal_attention import CausalSelfAttention, Relative, RelativeBiases
 from longspan.nn.dropout import Dropout
@@ -221,7 +222,10 @@ class LongformerCausalModel(LongformerCausalPreTrainedModel):
         )
 
 
-class LongformerForCausalLM(LongformerCausalPreTrainedModel, WindowedGeneration, GenerationMixin):
+# transformers looks for the name of its own mixin among the bases.
+class LongformerForCausalLM(
+    LongformerCausalPreTrainedModel, SteadyGeneration, WindowedGeneration, GenerationMixin
+):
     """Says which token comes next.
 
     Args:

@@ -31,6 +31,7 @@ from longspan.tasks.windows import LEAST_TOKENS, text_tokens, windows
 
 # What `ModelSettings` has for models that are lengthened, or that have global tokens.
 _NOT_CAUSAL = ("max_length", "window", "positions", "separate_global_projections")
+_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,7 +118,8 @@ class CausalLM(Task[ByteDocument, TextScores]):
     def _tokens(self, example: ByteDocument) -> Feature:
         if self.reads_bytes:
             return {"input_ids": np.frombuffer(example.content, dtype=np.uint8)}
-        text = decode(example.content, example.id)
+        # Tokenizers take whole texts: with one, a document has to fit into memory.
+        text = decode(bytes(example.content), example.id)
         tokens = text_tokens(self.tokenizer, text, plain=True)
         ends = np.maximum.accumulate(tokens.ends)
         # What the tokenizer left out at the end belongs to the last token.
@@ -132,33 +134,42 @@ class CausalLM(Task[ByteDocument, TextScores]):
         }
 
     def collate(self, features: Sequence[Feature], seeds: Sequence[int]) -> Batch:
-        """ "input_ids" and "labels", [batch, length]: the next token, `NO_LABEL` where it is not scored; and
-        "counts", [batch, 3]: the labels of each row, and the bytes and characters that they spell.
+        """ "input_ids", [batch, length]; "after", [batch]: the token after each row, `NO_LABEL` where there
+        is none; "bounds", [batch, 2]: where the tokens begin and end whose next one is scored; and "counts",
+        [batch, 3]: how many these are, and the bytes and characters that the next ones spell.
 
-        A row may be a whole document, so that both have the smallest dtype that holds them.
+        A row may be a whole document, which may be larger than memory: alone it is not copied, and `labels`
+        are made of pieces of it.
         """
-        kind = np.int16 if self.reads_bytes else np.int32
-        rows: list[np.ndarray] = []
-        counts: list[tuple[int, int, int]] = []
-        for feature in features:
-            ids, first = feature["input_ids"], int(feature["unscored"][0])
-            following = np.concatenate([ids[1:], feature["after"]])
-            labels = np.full(len(ids), NO_LABEL, dtype=kind)
-            labels[first : len(following)] = following[first:]
-            rows.append(labels)
-            scored = following[first:]
-            if self.reads_bytes:
-                # Every character of UTF-8 has one byte that does not begin with the bits 10.
-                spelled = len(scored), int(np.count_nonzero(scored & 0xC0 != 0x80))
-            else:
-                inside = slice(first + 1, len(following) + 1)
-                spelled = int(feature["bytes"][inside].sum()), int(feature["characters"][inside].sum())
-            counts.append((len(scored), *spelled))
+        rows = [feature["input_ids"] for feature in features]
+        after = [int(one["after"][0]) if len(one["after"]) else NO_LABEL for one in features]
+        bounds = [
+            (int(one["unscored"][0]), len(ids) - (following == NO_LABEL))
+            for one, ids, following in zip(features, rows, after, strict=True)
+        ]
+        counts = [
+            (max(0, end - begin), *self._spelled(feature, begin, end))
+            for feature, (begin, end) in zip(features, bounds, strict=True)
+        ]
+        alone = len(rows) == 1 and rows[0].flags.writeable
         return {
-            "input_ids": padded([feature["input_ids"] for feature in features], 0),
-            "labels": padded(rows, NO_LABEL),
+            "input_ids": torch.from_numpy(rows[0])[None] if alone else padded(rows, 0),
+            "after": torch.tensor(after),
+            "bounds": torch.tensor(bounds),
             "counts": torch.tensor(counts),
         }
+
+    def _spelled(self, feature: Feature, begin: int, end: int) -> tuple[int, int]:
+        """The bytes and characters of the tokens after those from ``begin`` to ``end``."""
+        inside = slice(begin + 1, end + 1)
+        if not self.reads_bytes:
+            return int(feature["bytes"][inside].sum()), int(feature["characters"][inside].sum())
+        # Every character of UTF-8 has one byte that does not begin with the bits 10.
+        count = sum(int(np.count_nonzero(one & 0xC0 != 0x80)) for one in feature["after"][: end > begin])
+        ids = feature["input_ids"][inside]
+        for at in range(0, len(ids), _CHUNK):
+            count += int(np.count_nonzero(ids[at : at + _CHUNK] & 0xC0 != 0x80))
+        return max(0, end - begin), count
 
     def build(self, model: ModelSettings) -> LongformerForCausalLM:
         """A new model, of a name in `NAMED` or of a configuration in a ``.json`` file, or a trained one."""
@@ -193,7 +204,7 @@ class CausalLM(Task[ByteDocument, TextScores]):
         """Cross entropy of the next tokens."""
         # No mask: what is padded comes last, where nobody sees it.
         hidden = cast(LongformerForCausalLM, model).model(batch["input_ids"].long(), use_cache=False)
-        losses = _losses(model, hidden.last_hidden_state, batch["labels"].long())
+        losses = _losses(model, hidden.last_hidden_state, labels(batch))
         return Loss(losses.sum(), batch["counts"][:, 0].sum())
 
     def outputs(self, model: nn.Module, batch: Batch) -> list[TextScores]:
@@ -201,13 +212,13 @@ class CausalLM(Task[ByteDocument, TextScores]):
         decoder = cast(LongformerForCausalLM, model)
         cache = LongformerCache(decoder.config)
         sums = torch.zeros(len(batch["input_ids"]), dtype=torch.float64, device=batch["input_ids"].device)
-        pieces = (batch[name].split(cache.piece_length, 1) for name in ("input_ids", "labels"))
-        for ids, labels in zip(*pieces, strict=True):
-            if not ids.shape[1]:  # documents of one token, which have nothing to say
-                continue
+        size, length = cache.piece_length, batch["input_ids"].shape[1]
+        for begin in range(0, length, size):
+            ids = batch["input_ids"][:, begin : begin + size]
             hidden = decoder.model(ids.long(), past_key_values=cache).last_hidden_state
-            if (labels != NO_LABEL).any():
-                sums += _losses(model, hidden, labels.long()).double().sum(1)
+            wanted = labels(batch, begin, begin + size)
+            if (wanted != NO_LABEL).any():
+                sums += _losses(model, hidden, wanted).double().sum(1)
         counts = batch["counts"].tolist()
         return [TextScores(loss, *row) for loss, row in zip(sums.tolist(), counts, strict=True)]
 
@@ -251,6 +262,20 @@ class CausalLM(Task[ByteDocument, TextScores]):
             f"{tokens:,} tokens of {len(predictions):,} document{'s' if len(predictions) > 1 else ''}: "
             f"settings.evaluation_limit is {limit}"
         )
+
+
+def labels(batch: Batch, begin: int = 0, end: int | None = None) -> Tensor:
+    """[batch, length] int64: the next token at those from ``begin`` to ``end``, all by default; `NO_LABEL`
+    where it is not scored."""
+    ids = batch["input_ids"]
+    end = ids.shape[1] if end is None else min(end, ids.shape[1])
+    following = F.pad(ids[:, begin + 1 : end + 1].long(), (0, max(0, end + 1 - ids.shape[1])))
+    first, last = batch["bounds"].unbind(1)
+    at = torch.arange(begin, end, device=ids.device)
+    # A row's last token is followed by one that is not in it.
+    is_last = (at == (last - 1)[:, None]) & (batch["after"] != NO_LABEL)[:, None]
+    following = torch.where(is_last, batch["after"][:, None], following)
+    return following.masked_fill((at < first[:, None]) | (at >= last[:, None]), NO_LABEL)
 
 
 def _window(tokens: Feature, begin: int, end: int, *, unscored: int) -> Feature:

@@ -41,7 +41,8 @@ class FeatureStore:
     def __getitem__(self, at: int) -> Feature:
         if not 0 <= at < self._count:
             raise IndexError(f"feature {at} of {self._count}")
-        return {name: np.array(values[self._slice(name, at)]) for name, values in self._values.items()}
+        # Views: one feature may be a document larger than memory. Tasks do not write to features.
+        return {name: np.asarray(values[self._slice(name, at)]) for name, values in self._values.items()}
 
     @property
     def lengths(self) -> np.ndarray:
@@ -90,7 +91,7 @@ def write_features(folder: Path, features: Iterable[tuple[int, Feature]]) -> int
             if found != dtypes:
                 raise ValueError(f"feature {count} has {found}; those before it had {dtypes}")
             for name, array in feature.items():
-                values[name].write(np.ascontiguousarray(array).tobytes())
+                values[name].write(np.ascontiguousarray(array).data)
                 ends[name] += len(array)
                 offsets[name].write(np.int64(ends[name]).tobytes())
             examples.write(np.int64(example).tobytes())
@@ -106,4 +107,5 @@ def write_features(folder: Path, features: Iterable[tuple[int, Feature]]) -> int
 def _map(path: Path, dtype: np.dtype) -> np.ndarray:
     if path.stat().st_size == 0:  # an empty file cannot be mapped
         return np.empty(0, dtype=dtype)
-    return np.memmap(path, dtype=dtype, mode="r")
+    # Copy on write, since torch takes only what could be written to; the file never changes.
+    return np.memmap(path, dtype=dtype, mode="c")
