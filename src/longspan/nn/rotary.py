@@ -41,6 +41,6 @@ def rotate(x: Tensor, by: Rotation) -> Tensor:
     Returns:
         The shape and dtype of ``x``.
     """
-    first, second = x.float().chunk(2, -1)
+    first, second = x.to(torch.promote_types(x.dtype, torch.float32)).chunk(2, -1)
     turned = [first * by.cosine - second * by.sine, second * by.cosine + first * by.sine]
     return torch.cat(turned, -1).to(x.dtype)

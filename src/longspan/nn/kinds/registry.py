@@ -1,0 +1,8 @@
+"""The kinds of attention by the names that configurations know them by."""
+
+from collections.abc import Mapping
+
+from longspan.nn.kinds.kind import Kind
+from longspan.nn.kinds.patterned import Full, Window
+
+KINDS: Mapping[str, type[Kind]] = {kind.name: kind for kind in (Full, Window)}
