@@ -21,6 +21,7 @@ SIZES: dict[str, Any] = {
 SETTINGS: dict[str, dict[str, Any]] = {
     "full": {},
     "window": {"window": 6},
+    "linformer": {"rank": 8},
 }
 """Of every registered kind, small enough for texts of some dozens of tokens."""
 

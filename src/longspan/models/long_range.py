@@ -24,7 +24,7 @@ from longspan.models.long_range_config import LongRangeConfig
 from longspan.nn.causal_attention import RelativeBiases
 from longspan.nn.compression import Compressor, as_constants, reconstruction_loss
 from longspan.nn.dropout import Dropout
-from longspan.nn.kinds.kind import Cache, Kind
+from longspan.nn.kinds.kind import Cache, Drawn, Kind
 from longspan.nn.long_range_attention import LongRangeAttention, Reading
 from longspan.nn.memory import (
     LayerMemory,
@@ -195,8 +195,8 @@ class LongRangePreTrainedModel(PreTrainedModel):
             nn.init.normal_(module.position, std=self.config.initializer_range)
         if isinstance(module, LearnedDistances):
             nn.init.normal_(module.weight)
-        if isinstance(module, Kind):
-            module.init_weights()
+        if isinstance(module, Drawn):
+            module.draw_weights()
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:

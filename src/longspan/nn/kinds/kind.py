@@ -113,7 +113,14 @@ class NoSettings:
     """The settings of a kind that has none."""
 
 
-class Kind(nn.Module):
+class Drawn(nn.Module):
+    """A module with parameters or buffers that torch's own modules do not draw."""
+
+    def draw_weights(self) -> None:
+        """Draws them, by functions of `torch.nn.init`."""
+
+
+class Kind(Drawn):
     """A kind of attention, in one layer.
 
     Args:
@@ -157,9 +164,6 @@ class Kind(nn.Module):
     def begin_pass(self) -> None:
         """Called before each training pass, outside of what is computed again in the backward pass: the place
         for what changes from pass to pass."""
-
-    def init_weights(self) -> None:
-        """Draws the parameters that torch's own modules do not draw; the layer is on its device."""
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, call: Call) -> Tensor:
         """What the queries read.

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from longspan.nn.kinds.kind import Kind
+from longspan.nn.kinds.linformer import Linformer
 from longspan.nn.kinds.patterned import Full, Window
 
-KINDS: Mapping[str, type[Kind]] = {kind.name: kind for kind in (Full, Window)}
+KINDS: Mapping[str, type[Kind]] = {kind.name: kind for kind in (Full, Window, Linformer)}
