@@ -22,6 +22,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "full": {},
     "window": {"window": 6},
     "linformer": {"rank": 8},
+    "performer": {"features": 24, "chunk": 7},
 }
 """Of every registered kind, small enough for texts of some dozens of tokens."""
 

@@ -14,8 +14,8 @@ SHARINGS = ("none", "headwise", "key-value", "layerwise")
 PROJECTIONS = ("linear", "mean", "max", "conv")
 
 
-def shape(**changes: Any) -> LayerShape:
-    return LayerShape(**{"heads": 4, "head_dim": 8, "causal": False, "max_length": 24} | changes)
+def shape() -> LayerShape:
+    return LayerShape(heads=4, head_dim=8, causal=False, max_length=24)
 
 
 @pytest.mark.parametrize("sharing", SHARINGS)
@@ -110,7 +110,7 @@ def test_frozen_projections_stay() -> None:
 )
 def test_mistakes_are_named(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        LongRangeConfig(**{"attention": "linformer", "num_hidden_layers": 2} | fields)
+        LongRangeConfig(**cast(Any, {"attention": "linformer", "num_hidden_layers": 2} | fields))
 
 
 def test_causality_is_refused_with_the_reason() -> None:

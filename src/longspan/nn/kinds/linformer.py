@@ -39,7 +39,8 @@ class LinformerSettings:
             at_least(1, ranks=rank)
         if self.ranks and self.sharing == "layerwise" and len(set(self.ranks)) > 1:
             raise ValueError(
-                f"ranks is {self.ranks} with sharing 'layerwise'; layers that share a projection have one rank"
+                f"ranks is {self.ranks} with sharing 'layerwise'; layers that share a projection "
+                "have one rank"
             )
 
     def rank_of(self, shape: LayerShape) -> int:
