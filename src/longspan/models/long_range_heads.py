@@ -1,6 +1,7 @@
 """The relatives with a head: the next token, masked tokens, classes."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -15,6 +16,27 @@ from longspan.models.long_range_cache import LongRangeCache
 from longspan.models.long_range_config import LongRangeConfig
 from longspan.nn.dropout import Dropout
 from longspan.nn.memory import Memory
+
+
+@dataclass
+class LongRangeCausalLMOutput(CausalLMOutputWithPast):
+    """With the losses of attention and memory themselves, which ``loss`` includes."""
+
+    losses: dict[str, Tensor] | None = None
+
+
+@dataclass
+class LongRangeMaskedLMOutput(MaskedLMOutput):
+    """With the losses of attention itself, which ``loss`` includes."""
+
+    losses: dict[str, Tensor] | None = None
+
+
+@dataclass
+class LongRangeClassifierOutput(SequenceClassifierOutput):
+    """With the losses of attention itself, which ``loss`` includes."""
+
+    losses: dict[str, Tensor] | None = None
 
 
 class LongRangeForCausalLM(LongRangePreTrainedModel, GenerationMixin):
@@ -58,7 +80,7 @@ class LongRangeForCausalLM(LongRangePreTrainedModel, GenerationMixin):
         output_hidden_states: bool | None = None,
         return_dict: bool | None = None,
         **_: Any,
-    ) -> tuple[Any, ...] | CausalLMOutputWithPast:
+    ) -> tuple[Any, ...] | LongRangeCausalLMOutput:
         """As `LongRangeModel`, and:
 
         Args:
@@ -88,11 +110,12 @@ class LongRangeForCausalLM(LongRangePreTrainedModel, GenerationMixin):
             wanted_next = F.pad(labels, (0, 1), value=-100)[:, 1:][:, kept].to(logits.device)
             loss = F.cross_entropy(_exact(logits.flatten(0, 1)), wanted_next.flatten())
             loss = loss + sum(cast(Mapping[str, Tensor], decoded.losses or {}).values())
-        outputs = CausalLMOutputWithPast(
+        outputs = LongRangeCausalLMOutput(
             loss=cast(Any, loss),
             logits=cast(Any, logits),
             past_key_values=cast(Any, decoded.past_key_values),
             hidden_states=cast(Any, decoded.hidden_states),
+            losses=decoded.losses,
         )
         return outputs if wanted(return_dict, self.config.return_dict) else outputs.to_tuple()
 
@@ -115,25 +138,37 @@ class _EncoderWithHead(LongRangePreTrainedModel):
         return cast(LongRangeOutput, self.model(**inputs, return_dict=True))
 
 
-class LongRangeForMaskedLM(_EncoderWithHead):
-    """Says which tokens were masked."""
-
-    _tied_weights_keys = {"decoder.weight": "model.embeddings.weight"}
+class LongRangeLMHead(nn.Module):
+    """From hidden states to a score for every token."""
 
     def __init__(self, config: LongRangeConfig) -> None:
-        super().__init__(config)
+        super().__init__()
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
         self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.decoder = nn.Linear(config.hidden_size, config.vocab_size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., hidden_size] -> [..., vocab_size]."""
+        return self.decoder(self.norm(F.gelu(self.dense(x))))
+
+
+class LongRangeForMaskedLM(_EncoderWithHead):
+    """Says which tokens were masked."""
+
+    _tied_weights_keys = {"lm_head.decoder.weight": "model.embeddings.weight"}
+
+    def __init__(self, config: LongRangeConfig) -> None:
+        super().__init__(config)
+        self.lm_head = LongRangeLMHead(config)
         self.post_init()
 
     def get_output_embeddings(self) -> nn.Module:
         """The projection to the vocabulary."""
-        return self.decoder
+        return self.lm_head.decoder
 
     def set_output_embeddings(self, new_embeddings: nn.Module) -> None:
         """Takes another projection to the vocabulary."""
-        self.decoder = cast(nn.Linear, new_embeddings)
+        self.lm_head.decoder = cast(nn.Linear, new_embeddings)
 
     def forward(
         self,
@@ -145,7 +180,7 @@ class LongRangeForMaskedLM(_EncoderWithHead):
         output_hidden_states: bool | None = None,
         return_dict: bool | None = None,
         **_: Any,
-    ) -> tuple[Any, ...] | MaskedLMOutput:
+    ) -> tuple[Any, ...] | LongRangeMaskedLMOutput:
         """``labels``: [batch, length] tokens, -100 where nothing was masked."""
         encoded = self.encode(
             input_ids=input_ids,
@@ -154,13 +189,16 @@ class LongRangeForMaskedLM(_EncoderWithHead):
             inputs_embeds=inputs_embeds,
             output_hidden_states=output_hidden_states,
         )
-        logits = self.decoder(self.norm(F.gelu(self.dense(encoded.last_hidden_state))))
+        logits = self.lm_head(cast(Tensor, encoded.last_hidden_state))
         loss = None
         if labels is not None:
             loss = F.cross_entropy(_exact(logits.flatten(0, 1)), labels.flatten())
             loss = loss + sum(cast(Mapping[str, Tensor], encoded.losses or {}).values())
-        outputs = MaskedLMOutput(
-            loss=cast(Any, loss), logits=logits, hidden_states=cast(Any, encoded.hidden_states)
+        outputs = LongRangeMaskedLMOutput(
+            loss=cast(Any, loss),
+            logits=logits,
+            hidden_states=cast(Any, encoded.hidden_states),
+            losses=encoded.losses,
         )
         return outputs if wanted(return_dict, self.config.return_dict) else outputs.to_tuple()
 
@@ -185,7 +223,7 @@ class LongRangeForSequenceClassification(_EncoderWithHead):
         output_hidden_states: bool | None = None,
         return_dict: bool | None = None,
         **_: Any,
-    ) -> tuple[Any, ...] | SequenceClassifierOutput:
+    ) -> tuple[Any, ...] | LongRangeClassifierOutput:
         """``labels``: [batch] classes. Where the kind has global tokens, the first is one by default."""
         given = input_ids if input_ids is not None else inputs_embeds
         if global_attention_mask is None and given is not None and self.config.pooling == "first":
@@ -204,8 +242,11 @@ class LongRangeForSequenceClassification(_EncoderWithHead):
         if labels is not None:
             loss = F.cross_entropy(_exact(logits), labels)
             loss = loss + sum(cast(Mapping[str, Tensor], encoded.losses or {}).values())
-        outputs = SequenceClassifierOutput(
-            loss=cast(Any, loss), logits=logits, hidden_states=cast(Any, encoded.hidden_states)
+        outputs = LongRangeClassifierOutput(
+            loss=cast(Any, loss),
+            logits=logits,
+            hidden_states=cast(Any, encoded.hidden_states),
+            losses=encoded.losses,
         )
         return outputs if wanted(return_dict, self.config.return_dict) else outputs.to_tuple()
 
