@@ -99,6 +99,8 @@ class Call:
     shared: nn.Module | None = None
     """What `Kind.shared` made."""
     training: bool = False
+    replay: dict[str, Tensor] = field(default_factory=dict)
+    """What a kind decided: it writes it down, and decides the same where it finds it written."""
     impl: Implementation = "auto"
     losses: dict[str, list[Tensor]] = field(default_factory=dict)
     """Losses of the kind's own, each [], by name: it adds to them, the model hands them up."""
@@ -135,8 +137,8 @@ class Kind(Drawn):
     """What it cannot do, each with the reason; it can do all else."""
     counts_from_start: ClassVar[bool] = False
     """Whether it matters at which position a text begins, so that padding must come last."""
-    shares_keys: ClassVar[bool] = False
-    """Whether keys are the queries, so that the layer has no projection for keys."""
+    has_losses: ClassVar[bool] = False
+    """Whether it has losses of its own."""
 
     def __init__(self, shape: LayerShape, settings: Any) -> None:
         super().__init__()
@@ -151,6 +153,11 @@ class Kind(Drawn):
     def shared(cls, shape: LayerShape, settings: Any) -> nn.Module | None:
         """Weights that all layers share; the model owns them and every `Call` brings them."""
         return None
+
+    @property
+    def shares_keys(self) -> bool:
+        """Whether keys are the queries, so that the layer has no projection for keys."""
+        return False
 
     @property
     def reach(self) -> int | None:
