@@ -23,6 +23,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "window": {"window": 6},
     "linformer": {"rank": 8},
     "performer": {"features": 24, "chunk": 7},
+    "sparse": {"stride": 6, "summary": 2},
+    "adaptive-span": {"max_span": 12, "ramp": 4, "initial": 0.3, "loss": 1e-3},
+    "blockwise": {"blocks": 2},
+    "bigbird": {"block": 4, "random_blocks": 1},
+    "routing": {"clusters": 3, "size": 10, "accept_leak": True},
+    "reformer": {"chunk": 8, "rounds": 2, "accept_leak": True},
 }
 """Of every registered kind, small enough for texts of some dozens of tokens."""
 
@@ -58,5 +64,7 @@ def logits(model: Any, ids: Tensor, **inputs: Any) -> Tensor:
 
 CAUSAL = [name for name in SETTINGS if can(name, "causal", causal=True)]
 ENCODERS = [name for name in SETTINGS if can(name, "encoder", causal=False)]
+STRICT = [name for name in CAUSAL if not SETTINGS[name].get("accept_leak")]
+"""Those that let nothing of the future through."""
 EXACT: dict[str, Any] = {"atol": 1e-12, "rtol": 1e-10}
 """fp64."""

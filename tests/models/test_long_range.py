@@ -19,6 +19,7 @@ from tests.models.relatives import (
     ENCODERS,
     EXACT,
     SETTINGS,
+    STRICT,
     can,
     causal_lm,
     config,
@@ -46,7 +47,7 @@ CAUSAL_CASES = [(name, one) for name in CAUSAL for one in positions_of(name, cau
 ENCODER_CASES = [(name, one) for name in ENCODERS for one in positions_of(name, causal=False)]
 
 
-@pytest.mark.parametrize(("name", "positions"), CAUSAL_CASES)
+@pytest.mark.parametrize(("name", "positions"), [case for case in CAUSAL_CASES if case[0] in STRICT])
 def test_future_changes_nothing(name: str, positions: str) -> None:
     model, ids = causal_lm(name, positions=positions), tokens(1, 40)
     other = ids.clone()
@@ -85,6 +86,13 @@ def test_no_cache_is_refused_with_the_reason(name: str) -> None:
     model = causal_lm(name, positions="none")
     with pytest.raises(ValueError, match=f"use_cache is True, which attention '{name}' cannot"):
         logits(model, tokens(1, 8), use_cache=True)
+
+
+@pytest.mark.parametrize("name", [name for name in CAUSAL if name not in STRICT])
+def test_leaks_have_to_be_accepted(name: str) -> None:
+    settings = {key: value for key, value in SETTINGS[name].items() if key != "accept_leak"}
+    with pytest.raises(ValueError, match="depends on later tokens too, so it is not strictly causal"):
+        causal_lm(name, attention_settings=settings, positions="none")
 
 
 @pytest.mark.parametrize("name", CAUSAL)

@@ -21,6 +21,7 @@ from transformers.utils.generic import ModelOutput
 from longspan.models.encoding import read_masks, wanted
 from longspan.models.long_range_cache import LongRangeCache
 from longspan.models.long_range_config import LongRangeConfig
+from longspan.models.reversible import run_reversibly
 from longspan.nn.causal_attention import RelativeBiases
 from longspan.nn.compression import Compressor, as_constants, reconstruction_loss
 from longspan.nn.dropout import Dropout
@@ -112,6 +113,14 @@ class LongRangeLayer(GradientCheckpointingLayer):
             after = self._remember(x, memory, sizes, reading)
         x = self._added(x, attended, self.attention_norm)
         return self._added(x, self.feed_forward(x), self.feed_forward_norm), after
+
+    def attention_half(self, x: Tensor, reading: Reading, cache: Cache | None = None) -> Tensor:
+        """[batch, length, hidden_size] -> the same: what the first half adds."""
+        return self.dropout(self.attention(self._normed(x), reading, cache=cache))
+
+    def feed_forward_half(self, x: Tensor) -> Tensor:
+        """[batch, length, hidden_size] -> the same: what the second half adds."""
+        return self.dropout(self.feed_forward(x))
 
     def feed_forward(self, x: Tensor) -> Tensor:
         """[batch, length, hidden_size] -> the same: what the second half adds."""
@@ -366,6 +375,9 @@ class LongRangeModel(LongRangePreTrainedModel):
         return LongRangeCache(self.kinds, has_memory=self.config.memory != "none")
 
     def _run(self, x: Tensor, reading: Reading, cache: LongRangeCache | None) -> list[Tensor]:
+        if self.config.reversible:
+            caches = None if cache is None else [cache.layer_cache(at) for at in range(len(self.layers))]
+            return [x, run_reversibly(cast(list[Any], list(self.layers)), x, reading, caches)]
         states = [x]
         for at, layer in enumerate(self.layers):
             kept = None if cache is None else cache.layer_cache(at)

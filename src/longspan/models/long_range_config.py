@@ -36,6 +36,8 @@ class LongRangeConfig(PreTrainedConfig):
             (one vector a distance), "rotary" or "infused" (Shortformer's).
         is_decoder: tokens see nothing after them. `LongRangeForCausalLM` sets it.
         norm: "pre" or "post": layer norm before each half of a layer, or after it.
+        reversible: layers whose inputs are made again from their outputs in the backward pass (Reformer), so
+            that memory does not grow with layers.
         segment_length: tokens that are read at once where there is a memory.
         memory_length: hidden states that each layer keeps.
         compressed_length: compressed ones that it keeps besides.
@@ -69,6 +71,7 @@ class LongRangeConfig(PreTrainedConfig):
     positions: str = "absolute"
     is_decoder: bool = False
     norm: str = "pre"
+    reversible: bool = False
     segment_length: int = 512
     memory_length: int = 512
     compressed_length: int = 512
@@ -123,6 +126,8 @@ class LongRangeConfig(PreTrainedConfig):
         for layer in range(self.num_hidden_layers):
             self._check_kind(layer)
         self._check_memory()
+        if self.reversible:
+            self._check_reversible()
 
     def kind(self, layer: int) -> type[Kind]:
         """The kind of attention of a layer.
@@ -213,6 +218,18 @@ class LongRangeConfig(PreTrainedConfig):
         if self.attention_probs_dropout_prob:
             value = self.attention_probs_dropout_prob
             self.require("dropout", f"attention_probs_dropout_prob is {value}")
+
+    def _check_reversible(self) -> None:
+        if self.norm != "pre":
+            raise ValueError(f"reversible is True with norm {self.norm!r}; it must be 'pre'")
+        if self.memory != "none":
+            raise ValueError(f"reversible is True with memory {self.memory!r}; it must be 'none'")
+        for layer in range(self.num_hidden_layers):
+            if self.kind(layer).has_losses:
+                raise ValueError(
+                    f"reversible is True with attention {self.kind(layer).name!r}, whose own loss "
+                    "would be lost where nothing is stored"
+                )
 
     def _check_memory(self) -> None:
         unknown = [name for name in self.evaluation_memory or {} if name not in _AT_EVALUATION]

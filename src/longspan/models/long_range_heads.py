@@ -58,6 +58,8 @@ class LongRangeForCausalLM(LongRangePreTrainedModel, GenerationMixin):
         self.model = LongRangeModel(config)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()
+        if config.memory == "none" and config.refusal("cache"):
+            cast(Any, self).generation_config.use_cache = False  # it reads all again for every new token
 
     def get_output_embeddings(self) -> nn.Module:
         """The projection to the vocabulary."""

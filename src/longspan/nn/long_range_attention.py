@@ -58,6 +58,8 @@ class Reading:
     """What the layers of a kind share, by the kind's name."""
     impl: Implementation = "auto"
     losses: dict[str, list[Tensor]] = field(default_factory=dict)
+    replay: dict[str, Tensor] | None = None
+    """What one layer decided before, where it is computed again; see `Call.replay`."""
 
 
 class LongRangeAttention(nn.Module):
@@ -178,6 +180,7 @@ class LongRangeAttention(nn.Module):
             training=self.training,
             impl=reading.impl,
             losses=reading.losses,
+            replay={} if reading.replay is None else reading.replay,
         )
         return q, k, v, call
 
