@@ -35,7 +35,7 @@ class Classification(Task[LabelledDocument, ClassScores]):
 
     Settings = ClassificationSettings
     name = "classification"
-    formats = ("classification", "imdb", "hyperpartisan", "peerread")
+    formats = ("classification", "imdb", "hyperpartisan", "peerread", "listops")
     best_score = "macro_f1"
 
     settings: ClassificationSettings
