@@ -47,8 +47,8 @@ class ListOpsRules:
     def __post_init__(self) -> None:
         if self.max_depth < 1 or self.max_arguments < 2:
             raise ValueError(
-                f"max_depth is {self.max_depth} and max_arguments is {self.max_arguments}; they must be at least "
-                "1 and 2"
+                f"max_depth is {self.max_depth} and max_arguments is {self.max_arguments}; they must be "
+                "at least 1 and 2"
             )
         if self.shorter_than <= self.longer_than + 1:
             raise ValueError(
