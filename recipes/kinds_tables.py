@@ -1,7 +1,7 @@
 """Runs the same small model with one kind of attention after the other, and writes quality against cost.
 
-Byte models on enwik8; encoders on ListOps, which is drawn when it is missing, and on IMDB as bytes. A model is a
-configuration that this script writes; all of a table have the same shape and see the same batches.
+Byte models on enwik8; encoders on ListOps, which is drawn when it is missing, and on IMDB as bytes. A model
+is a configuration that this script writes; all of a table have the same shape and see the same batches.
 
     python recipes/kinds_tables.py --data data [--only enwik8 ...]
 """
@@ -127,11 +127,12 @@ def page(where: argparse.Namespace) -> str:
     lines = [
         "# Kinds of attention, in small",
         "",
-        "Written by `recipes/kinds_tables.py`: the same small model, batches and steps for every kind. Minutes are of",
-        "training alone. enwik8 is scored on the first 100,000 bytes of the dev part, in windows of 1,024 that slide by",
-        "512. Runs are so short that they say how fast a kind begins to learn, not where it ends; differences within",
-        "the spread over seeds say nothing. Routing is not strictly causal: its bits per byte profit from what it lets",
-        f"through. Machine: {machine['cpu']}, {machine['threads']} threads, which other work shared at times.",
+        "Written by `recipes/kinds_tables.py`: the same small model, batches and steps for every kind.",
+        "Minutes are of training alone. enwik8 is scored on the first 100,000 bytes of the dev part, in",
+        "windows of 1,024 that slide by 512. Runs are so short that they say how fast a kind begins to",
+        "learn, not where it ends; differences within the spread over seeds say nothing. Routing is not",
+        "strictly causal: its bits per byte profit from what it lets through.",
+        f"Machine: {machine['cpu']}, {machine['threads']} threads, which other work shared at times.",
         *tables(EXPERIMENTS, where, said, model),
     ]
     return "\n".join(lines) + "\n"
