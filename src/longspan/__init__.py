@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from longspan.models.led_config import LEDConfig as LEDConfig
     from longspan.models.led_heads import LEDForConditionalGeneration as LEDForConditionalGeneration
     from longspan.models.led_heads import LEDForQuestionAnswering as LEDForQuestionAnswering
+    from longspan.models.long_range import LongRangeModel as LongRangeModel
+    from longspan.models.long_range_config import LongRangeConfig as LongRangeConfig
+    from longspan.models.long_range_heads import LongRangeForCausalLM as LongRangeForCausalLM
+    from longspan.models.long_range_heads import LongRangeForMaskedLM as LongRangeForMaskedLM
+    from longspan.models.long_range_heads import (
+        LongRangeForSequenceClassification as LongRangeForSequenceClassification,
+    )
     from longspan.models.longformer import LongformerModel as LongformerModel
     from longspan.models.longformer_config import LongformerConfig as LongformerConfig
     from longspan.models.longformer_heads import LongformerForMaskedLM as LongformerForMaskedLM
@@ -44,6 +51,11 @@ _HOME = {
     "LEDForConditionalGeneration": "longspan.models.auto",
     "LEDForQuestionAnswering": "longspan.models.auto",
     "LEDModel": "longspan.models.auto",
+    "LongRangeConfig": "longspan.models.auto",
+    "LongRangeForCausalLM": "longspan.models.auto",
+    "LongRangeForMaskedLM": "longspan.models.auto",
+    "LongRangeForSequenceClassification": "longspan.models.auto",
+    "LongRangeModel": "longspan.models.auto",
     "LongformerCausalLMConfig": "longspan.models.auto",
     "LongformerConfig": "longspan.models.auto",
     "LongformerForCausalLM": "longspan.models.auto",
@@ -67,6 +79,11 @@ __all__ = [
     "LEDForConditionalGeneration",
     "LEDForQuestionAnswering",
     "LEDModel",
+    "LongRangeConfig",
+    "LongRangeForCausalLM",
+    "LongRangeForMaskedLM",
+    "LongRangeForSequenceClassification",
+    "LongRangeModel",
     "LongformerCausalLMConfig",
     "LongformerConfig",
     "LongformerForCausalLM",

@@ -169,13 +169,15 @@ def test_table_4_of_the_paper() -> None:
     assert undilated.attention_window == growing_windows(32, 512, 12)
 
 
-@pytest.mark.parametrize("script", ["tables", "char_lm_tables", "summary_tables"])
+@pytest.mark.parametrize("script", ["tables", "char_lm_tables", "summary_tables", "kinds_tables"])
 def test_scripts_give_recipes_right_overrides(
     script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(ROOT / "recipes")
     module, shared = importlib.import_module(script), importlib.import_module("experiments")
     where = Namespace(data=Path("data"), runs=tmp_path, model=Path("model"), precision="bf16")
+    if hasattr(module, "write_configs"):
+        module.write_configs(tmp_path)
     commands = [shared.command(one, 0, where, module.model) for one in module.EXPERIMENTS]
     for words in commands:
         at = words.index("--resume") + 1

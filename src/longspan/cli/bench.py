@@ -405,3 +405,78 @@ def led(
         check=lambda: measurements.check(setting),
         setting=asdict(setting),
     )
+
+
+@app.command
+def kinds(
+    *,
+    quick: bool = False,
+    output: Path = Path("bench-results"),
+    lengths: Annotated[tuple[int, ...], Parameter(consume_multiple=True)] = (),
+    only: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
+    training: bool | None = None,
+    heads: int = 8,
+    head_dim: int = 64,
+    threads: int | None = None,
+    repetitions: int | None = None,
+    max_seconds: float | None = None,
+    max_gigabytes: float | None = None,
+) -> None:
+    """Compare kinds of attention, and the packages linformer and performer-pytorch: time and memory.
+
+    A contestant is a self-attention layer with its projections. Every kind is first checked against its
+    slow form. Writes kinds.json, kinds.csv and pictures (PNG and SVG), one for each direction.
+
+    Args:
+        quick: tiny lengths, forward only, to see that all works; the values say nothing.
+        output: directory for the files.
+        lengths: sequence lengths; by default 1024 to 32768, doubling.
+        only: kinds to compare, instead of all.
+        training: measure forward and backward too; on, unless quick.
+        heads: attention heads.
+        head_dim: components of a head.
+        threads: of torch; by default torch decides.
+        repetitions: samples per median.
+        max_seconds: a contestant grows no further once a call takes longer.
+        max_gigabytes: or once a call needs more memory beyond its inputs.
+    """
+    require("matplotlib", extra="plots")
+    import torch
+
+    from longspan.benchmarks import kinds as benchmark
+    from longspan.benchmarks import report
+    from longspan.plots import scaling
+    from longspan.plots.style import image_bytes
+
+    measure_training = not quick if training is None else training
+    with user_mistakes():
+        plan = benchmark.Plan(
+            kinds=only or benchmark.Plan().kinds,
+            lengths=tuple(sorted(set(lengths))) or (benchmark.QUICK_LENGTHS if quick else benchmark.LENGTHS),
+            directions=("forward", "training") if measure_training else ("forward",),
+            heads=heads,
+            head_dim=head_dim,
+            repetitions=(1 if quick else 5) if repetitions is None else repetitions,
+            max_seconds=60.0 if max_seconds is None else max_seconds,
+            max_bytes=(6.0 if max_gigabytes is None else max_gigabytes) * 1e9,
+        )
+        if threads is not None:
+            at_least_one(threads=threads)
+            torch.set_num_threads(threads)
+    try:
+        found = benchmark.run(plan)
+    except benchmark.WrongKindError as error:
+        raise SystemExit(f"longspan: {error}; no speed is reported") from error
+    console = report.console()
+    for table in report.scaling_tables(found):
+        console.print(table)
+    for name, reason in found["missing"].items():
+        console.print(f"{name}: left out, {reason}")
+    warn_of(found["foreign_load"])
+    report.write_json(output / "kinds.json", found)
+    report.write_csv(output / "kinds.csv", found["records"])
+    for direction in plan.directions:
+        figure = scaling.draw(found, direction)
+        for kind in ("png", "svg"):
+            report.write_bytes(output / f"kinds-{direction}.{kind}", image_bytes(figure, kind))
+    print(f"Results: {output / 'kinds.json'}, picture: {output / 'kinds-forward.png'}")

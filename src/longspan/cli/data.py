@@ -90,6 +90,39 @@ def text8(source: Path, out: Path, *, size: int = 100_000_000) -> None:
     print(f"{written:,} bytes in {out}")
 
 
+@app.command
+def listops(out: Path, *, train: int = 96_000, dev: int = 2_000, test: int = 2_000, seed: int = 0) -> None:
+    """Draw the Long Range Arena's ListOps, by its published rules.
+
+    Args:
+        out: the folder to write train.tsv, dev.tsv and test.tsv into.
+        train: expressions to learn from.
+        dev: to choose by.
+        test: to score.
+        seed: of the drawing.
+    """
+    from itertools import islice
+
+    from rich.console import Console
+
+    from longspan.data.listops import generate, write_listops
+
+    sizes = {"train": train, "dev": dev, "test": test}
+    with user_mistakes(), Console(stderr=True).status(f"drawing into {out}"):
+        for name, size in sizes.items():
+            if size < 1:
+                raise ValueError(f"--{name} is {size}; it must be at least 1")
+        # One stream for all parts: no two of them share an expression.
+        drawn = generate(sum(sizes.values()), seed=seed)
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            for name, size in sizes.items():
+                write_listops(out / f"{name}.tsv", islice(drawn, size))
+        except OSError as error:
+            raise ValueError(f"{error.filename}: {error.strerror}") from error
+    print(", ".join(f"{size:,} in {out / name}.tsv" for name, size in sizes.items()))
+
+
 def _counter(tokenizer: str) -> "Count":
     """A file is read without transformers, which takes long to import; the rest is left to it."""
     from longspan.data import statistics

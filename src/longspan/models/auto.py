@@ -18,6 +18,13 @@ from longspan.models.led import LEDModel
 from longspan.models.led_config import STOCK_MODEL_TYPE as STOCK_LED
 from longspan.models.led_config import LEDConfig
 from longspan.models.led_heads import LEDForConditionalGeneration, LEDForQuestionAnswering
+from longspan.models.long_range import LongRangeModel
+from longspan.models.long_range_config import LongRangeConfig
+from longspan.models.long_range_heads import (
+    LongRangeForCausalLM,
+    LongRangeForMaskedLM,
+    LongRangeForSequenceClassification,
+)
 from longspan.models.longformer import LongformerModel
 from longspan.models.longformer_config import STOCK_MODEL_TYPE, LongformerConfig
 from longspan.models.longformer_heads import (
@@ -59,6 +66,13 @@ def register_auto_classes(*, replace_stock: bool = False) -> None:
     CONFIG_MAPPING.register(LongformerCausalLMConfig.model_type, LongformerCausalLMConfig, exist_ok=True)
     AutoModel.register(LongformerCausalLMConfig, LongformerCausalModel, exist_ok=True)
     AutoModelForCausalLM.register(LongformerCausalLMConfig, LongformerForCausalLM, exist_ok=True)
+    CONFIG_MAPPING.register(LongRangeConfig.model_type, LongRangeConfig, exist_ok=True)
+    AutoModel.register(LongRangeConfig, LongRangeModel, exist_ok=True)
+    AutoModelForCausalLM.register(LongRangeConfig, LongRangeForCausalLM, exist_ok=True)
+    AutoModelForMaskedLM.register(LongRangeConfig, LongRangeForMaskedLM, exist_ok=True)
+    AutoModelForSequenceClassification.register(
+        LongRangeConfig, LongRangeForSequenceClassification, exist_ok=True
+    )
 
 
 register_auto_classes()

@@ -6,7 +6,7 @@ A model of bytes needs no file of a vocabulary; where transformers wants a token
 import codecs
 from collections.abc import Callable
 
-from tokenizers import Tokenizer, decoders, pre_tokenizers
+from tokenizers import Tokenizer, decoders, pre_tokenizers, processors
 from tokenizers.models import BPE
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
@@ -31,6 +31,17 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
         clean_up_tokenization_spaces=False,
         model_input_names=["input_ids", "attention_mask"],
     )
+
+
+def marked_byte_tokenizer() -> PreTrainedTokenizerFast:
+    """The same with three more tokens: padding (256), one before every text (257), and a mask (258)."""
+    tokenizer = byte_tokenizer()
+    tokenizer.add_special_tokens({"pad_token": "<pad>", "cls_token": "<cls>", "mask_token": "<mask>"})
+    begin = ("<cls>", tokenizer.convert_tokens_to_ids("<cls>"))
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="<cls> $A", pair="<cls> $A <cls> $B", special_tokens=[begin]
+    )
+    return tokenizer
 
 
 def is_byte_tokenizer(tokenizer: PreTrainedTokenizerBase) -> bool:

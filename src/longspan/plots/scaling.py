@@ -20,13 +20,25 @@ LINES = {
     "flex": (GREEN, "X", "-"),
     "local-attention": (BROWN, "p", "-"),
     "loop": ("#000000", "*", ":"),
+    "full": (GREY, "D", "--"),
+    "window": (BLUE, "o", "-"),
+    "linformer": (ORANGE, "^", "-"),
+    "linformer-package": (ORANGE, "v", ":"),
+    "performer": (GREEN, "X", "-"),
+    "performer-package": (GREEN, "x", ":"),
+    "sparse": (PURPLE, "P", "-"),
+    "adaptive-span": (SKY, "s", "--"),
+    "blockwise": (BROWN, "p", "-"),
+    "bigbird": (RED, "h", "-"),
+    "routing": (SKY, "d", "-"),
+    "reformer": ("#000000", "*", "-"),
 }
 TITLES = {"forward": "Forward pass", "training": "Forward and backward pass"}
 UNITS = {"time": ((1e-3, "ms"), (1.0, "s"), (60.0, "min")), "memory": ((1e6, "MB"), (1e9, "GB"))}
 
 
 def draw(report: Mapping[str, Any], direction: str) -> "Figure":
-    """Draws a report of `longspan bench attention`.
+    """Draws a report of `longspan bench attention` or `longspan bench kinds`.
 
     Args:
         report: what the benchmark wrote as JSON.
@@ -81,7 +93,7 @@ def _panel(axes: "Axes", lines: Sequence[tuple[Mapping[str, Any], Any]], key: st
     axes.set_yscale("log")
     for contestant, records in lines:
         colour, marker, style = LINES[contestant["name"]]
-        ours = contestant["name"] == "native"
+        ours = contestant["name"] in ("native", "window")
         axes.plot(
             [record["length"] for record in records],
             [max(record[key], floor) for record in records],

@@ -2,7 +2,7 @@
 
 Without a tokenizer bytes are learned as they are; with one, texts. To learn, texts are cut into windows side
 by side. To be scored, they are read in one go with a cache, or in windows that slide, as the paper does it;
-both at constant memory. Refused are models that are not a `LongformerForCausalLM`.
+both at constant memory. The models are those of `causal_models.py`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import PreTrainedTokenizerBase
-from transformers.utils import logging
 
 from longspan.conversion.loading import load_tokenizer
 from longspan.data.examples import ByteDocument
@@ -23,14 +22,15 @@ from longspan.data.files import decode
 from longspan.metrics.language import score_language
 from longspan.models.byte_tokenizer import byte_tokenizer, is_byte_tokenizer
 from longspan.models.causal_lm import LongformerForCausalLM
-from longspan.models.causal_lm_cache import LongformerCache
-from longspan.models.causal_lm_config import BYTES, NAMED, LongformerCausalLMConfig, growing_windows
+from longspan.models.causal_lm_config import BYTES, NAMED, growing_windows
+from longspan.tasks.causal_models import CausalModel, cache_of, causal_model, check_streams, training_states
 from longspan.tasks.models import ModelSettings
+from longspan.tasks.own_losses import with_own_losses
 from longspan.tasks.task import NO_LABEL, Batch, Feature, Loss, Task, TaskSettings, padded
 from longspan.tasks.windows import LEAST_TOKENS, text_tokens, windows
 
 # What `ModelSettings` has for models that are lengthened, or that have global tokens.
-_NOT_CAUSAL = ("max_length", "window", "positions", "separate_global_projections")
+_NOT_CAUSAL = ("layers", "max_length", "window", "positions", "separate_global_projections")
 _CHUNK = 1 << 20
 
 
@@ -171,7 +171,7 @@ class CausalLM(Task[ByteDocument, TextScores]):
             count += int(np.count_nonzero(ids[at : at + _CHUNK] & 0xC0 != 0x80))
         return max(0, end - begin), count
 
-    def build(self, model: ModelSettings) -> LongformerForCausalLM:
+    def build(self, model: ModelSettings) -> CausalModel:
         """A new model, of a name in `NAMED` or of a configuration in a ``.json`` file, or a trained one."""
         usual = ModelSettings(source=model.source)
         for name in _NOT_CAUSAL:
@@ -183,7 +183,11 @@ class CausalLM(Task[ByteDocument, TextScores]):
         changes: dict[str, Any] = {}
         if model.dropout is not None:
             changes = {"hidden_dropout_prob": model.dropout, "attention_probs_dropout_prob": model.dropout}
-        built = _model(model.source, changes)
+        built = causal_model(model.source, changes)
+        if self.settings.evaluation == "streaming":
+            check_streams(built)
+        # A compression learns nothing from inputs that are too short to overflow a memory.
+        self.trains_everything = isinstance(built, LongformerForCausalLM)
         if self.reads_bytes and built.config.vocab_size < BYTES:
             raise ValueError(
                 f"model.source is {model.source!r}, whose vocab_size is {built.config.vocab_size}; "
@@ -195,27 +199,31 @@ class CausalLM(Task[ByteDocument, TextScores]):
 
     def widen(self, model: nn.Module, windows: Sequence[int]) -> None:
         """Two windows for more than two layers are those of the lowest and the highest, with even steps."""
-        decoder = cast(LongformerForCausalLM, model).model
+        if not isinstance(model, LongformerForCausalLM):
+            super().widen(model, windows)
+            return
+        decoder = model.model
         layers = decoder.config.num_hidden_layers
         grow = len(windows) == 2
         decoder.set_windows(growing_windows(windows[0], windows[1], layers) if grow else windows)
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
-        """Cross entropy of the next tokens."""
+        """Cross entropy of the next tokens, and what the model's attention and memory add."""
         # No mask: what is padded comes last, where nobody sees it.
-        hidden = cast(LongformerForCausalLM, model).model(batch["input_ids"].long(), use_cache=False)
-        losses = _losses(model, hidden.last_hidden_state, labels(batch))
-        return Loss(losses.sum(), batch["counts"][:, 0].sum())
+        states = training_states(model, batch["input_ids"].long())
+        losses = _losses(model, states.hidden, labels(batch))
+        return with_own_losses(losses.sum(), batch["counts"][:, 0].sum(), states.losses)
 
     def outputs(self, model: nn.Module, batch: Batch) -> list[TextScores]:
-        """Reads the batch in pieces, each with what its windows see of those before it."""
-        decoder = cast(LongformerForCausalLM, model)
-        cache = LongformerCache(decoder.config)
+        """Reads the batch in pieces, each with what is kept of those before it, or at once without a
+        cache."""
+        decoder = cast(CausalModel, model).model
+        cache = cache_of(model)
+        size = max(1, batch["input_ids"].shape[1]) if cache is None else cache.piece_length
         sums = torch.zeros(len(batch["input_ids"]), dtype=torch.float64, device=batch["input_ids"].device)
-        size, length = cache.piece_length, batch["input_ids"].shape[1]
-        for begin in range(0, length, size):
+        for begin in range(0, batch["input_ids"].shape[1], size):
             ids = batch["input_ids"][:, begin : begin + size]
-            hidden = decoder.model(ids.long(), past_key_values=cache).last_hidden_state
+            hidden = decoder(ids.long(), past_key_values=cast(Any, cache)).last_hidden_state
             wanted = labels(batch, begin, begin + size)
             if (wanted != NO_LABEL).any():
                 sums += _losses(model, hidden, wanted).double().sum(1)
@@ -294,26 +302,6 @@ def _window(tokens: Feature, begin: int, end: int, *, unscored: int) -> Feature:
 def _losses(model: nn.Module, hidden: Tensor, labels: Tensor) -> Tensor:
     """[batch, length] fp32: -ln p of each label, 0 where there is none."""
     wanted = labels != NO_LABEL
-    logits = cast(LongformerForCausalLM, model).lm_head(hidden[wanted]).float()
+    logits = cast(CausalModel, model).lm_head(hidden[wanted]).float()
     losses = F.cross_entropy(logits, labels[wanted], reduction="none")
     return torch.zeros(labels.shape, dtype=losses.dtype, device=losses.device).masked_scatter(wanted, losses)
-
-
-def _model(source: str, changes: dict[str, Any]) -> LongformerForCausalLM:
-    logging.disable_progress_bar()  # of weights, which a run saves often
-    if source in NAMED:
-        return LongformerForCausalLM(LongformerCausalLMConfig.named(source, **changes))
-    try:
-        if source.endswith(".json"):
-            config = LongformerCausalLMConfig.from_json_file(source)
-            config.update(changes)
-            return LongformerForCausalLM(config)
-        fields, _ = LongformerCausalLMConfig.get_config_dict(source)
-    except OSError as error:
-        raise ValueError(f"model.source is {source!r}: {' '.join(str(error).split())}") from error
-    if fields.get("model_type") != LongformerCausalLMConfig.model_type:
-        raise ValueError(
-            f"model.source is {source!r}, a model of type {fields.get('model_type')!r}; causal-lm takes a "
-            f"LongformerForCausalLM, a configuration of one (.json), or one of {', '.join(NAMED)}"
-        )
-    return LongformerForCausalLM.from_pretrained(source, dtype=torch.float32, **changes)

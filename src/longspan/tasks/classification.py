@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerBase
 from longspan.data.examples import LabelledDocument
 from longspan.metrics.classification import score_classes
 from longspan.tasks.models import ModelSettings, call, load_model
+from longspan.tasks.own_losses import own_losses, with_own_losses
 from longspan.tasks.task import Batch, Feature, Loss, Task, TaskSettings
 
 
@@ -37,7 +38,7 @@ class Classification(Task[LabelledDocument, ClassScores]):
 
     Settings = ClassificationSettings
     name = "classification"
-    formats = ("classification", "imdb", "hyperpartisan", "peerread")
+    formats = ("classification", "imdb", "hyperpartisan", "peerread", "listops")
     best_score = "macro_f1"
 
     settings: ClassificationSettings
@@ -101,9 +102,9 @@ class Classification(Task[LabelledDocument, ClassScores]):
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """Cross entropy, a target a document."""
-        logits = call(model, batch).logits
-        total = F.cross_entropy(logits.float(), batch["label"], reduction="sum")
-        return Loss(total, batch["label"].new_tensor(len(batch["label"])))
+        said = call(model, batch)
+        total = F.cross_entropy(said.logits.float(), batch["label"], reduction="sum")
+        return with_own_losses(total, batch["label"].new_tensor(len(batch["label"])), own_losses(said))
 
     def outputs(self, model: nn.Module, batch: Batch) -> list[ClassScores]:
         """The logits."""

@@ -26,6 +26,7 @@ from longspan.tasks.models import (
     copy_global_projections,
     load_model,
 )
+from longspan.tasks.own_losses import own_losses, with_own_losses
 from longspan.tasks.task import NO_LABEL, Batch, Feature, Loss, Task, TaskSettings, padded
 from longspan.tasks.windows import LEAST_TOKENS, text_tokens, windows
 
@@ -277,9 +278,10 @@ def masked_loss(model: nn.Module, batch: Batch) -> Loss:
         batch: with "labels", [batch, length].
     """
     wanted = batch["labels"] != NO_LABEL
-    logits = _logits(model, batch, wanted)
+    said = call(cast(PreTrainedModel, model).base_model, batch)
+    logits = _head(model)(said.last_hidden_state[wanted]).float()
     total = F.cross_entropy(logits, batch["labels"][wanted], reduction="sum")
-    return Loss(total, wanted.sum())
+    return with_own_losses(total, wanted.sum(), own_losses(said))
 
 
 def _logits(model: nn.Module, batch: Batch, wanted: Tensor) -> Tensor:

@@ -19,6 +19,8 @@ from longspan.conversion.position_tables import Method
 from longspan.models.led_base import LEDPreTrainedModel
 from longspan.models.led_config import STOCK_MODEL_TYPE as STOCK_LED
 from longspan.models.led_config import LEDConfig
+from longspan.models.long_range import LongRangePreTrainedModel
+from longspan.models.long_range_config import LongRangeConfig
 from longspan.models.longformer import LongformerPreTrainedModel
 from longspan.models.longformer_config import STOCK_MODEL_TYPE, LongformerConfig
 
@@ -120,7 +122,8 @@ def call(model: nn.Module, batch: dict[str, Tensor]) -> Any:
 def inputs_of(model: nn.Module, batch: dict[str, Tensor]) -> dict[str, Tensor]:
     """The common fields of a batch, as arguments of a Hugging Face model: global tokens where it has any."""
     inputs = {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"]}
-    if isinstance(model, LongformerPreTrainedModel | LEDPreTrainedModel) or has_window(model):
+    ours = (LongformerPreTrainedModel, LEDPreTrainedModel, LongRangePreTrainedModel)
+    if isinstance(model, ours) or has_window(model):
         # Given even where no token is global: some heads would choose their own otherwise.
         is_global = batch.get("is_global")
         inputs["global_attention_mask"] = (
@@ -175,6 +178,8 @@ def head_parameters(model: nn.Module) -> set[str]:
 def _pretrained(settings: ModelSettings, head: Head | None, config: dict[str, Any]) -> PreTrainedModel:
     source = settings.source
     try:
+        if source.endswith(".json"):
+            return _new(settings, head, config)
         fields, _ = PreTrainedConfig.get_config_dict(source)
     except OSError as error:
         raise ValueError(f"model.source is {source!r}: {' '.join(str(error).split())}") from error
@@ -211,6 +216,27 @@ def _pretrained(settings: ModelSettings, head: Head | None, config: dict[str, An
         raise ValueError(f"model.source is {source!r}, {lacks}")
     # One that was lengthened and kept its class forgets its window when it is saved.
     return model if ours or "longspan" not in fields else restore_window(model)
+
+
+def _new(settings: ModelSettings, head: Head | None, config: dict[str, Any]) -> PreTrainedModel:
+    """A relative of a configuration alone, with new weights."""
+    source = settings.source
+    fields = LongRangeConfig._dict_from_json_file(source)
+    if fields.get("model_type") != LongRangeConfig.model_type:
+        raise ValueError(
+            f"model.source is {source!r}, a configuration of type {fields.get('model_type')!r}; only one of "
+            f"type {LongRangeConfig.model_type!r} is trained from new weights"
+        )
+    kind = getattr(longspan, "LongRangeModel" if head is None else f"LongRangeFor{head}", None)
+    if kind is None:
+        raise ValueError(f"model.source is {source!r}, a relative, which has no head for {head}")
+    if settings.layers is not None:
+        raise ValueError(
+            f"model.layers is {settings.layers}; {source} has no weights to keep: set num_hidden_layers there"
+        )
+    if settings.dropout is not None:
+        config = config | dict.fromkeys(_dropouts(fields), settings.dropout)
+    return kind(LongRangeConfig.from_dict(fields | config))
 
 
 def _may_have_pooler(fields: dict[str, Any]) -> bool:

@@ -18,6 +18,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from longspan.conversion.loading import load_tokenizer
 from longspan.data.formats import FormatName
+from longspan.models.byte_tokenizer import marked_byte_tokenizer
 from longspan.tasks.models import EncoderWithHead, ModelSettings, save_pretrained
 
 Feature: TypeAlias = dict[str, np.ndarray]
@@ -75,7 +76,7 @@ class Task(ABC, Generic[ExampleT, OutputT]):
     best_score: ClassVar[str]
     """The name in `score`'s result that chooses the best checkpoint."""
     higher_is_better: ClassVar[bool] = True
-    trains_everything: ClassVar[bool] = True
+    trains_everything: bool = True
     """Whether every loss has a gradient, be it 0, for every parameter that is not frozen. Several processes
     must look for those without one otherwise, which takes time."""
     worth_processes: bool = True
@@ -92,7 +93,12 @@ class Task(ABC, Generic[ExampleT, OutputT]):
 
     @classmethod
     def load_tokenizer(cls, source: str) -> PreTrainedTokenizerBase | None:
-        """The tokenizer of the model that a recipe names; None where it has none."""
+        """The tokenizer of the model that a recipe names; None where it has none.
+
+        That of a configuration alone is beside it; without one, tokens are bytes.
+        """
+        if source.endswith(".json"):
+            return load_tokenizer(Path(source).parent) or marked_byte_tokenizer()
         return load_tokenizer(source)
 
     @abstractmethod

@@ -1,0 +1,294 @@
+"""Kinds of attention beside each other, and beside the packages of the same names: time and memory against
+length.
+
+A contestant is a whole self-attention layer, projections included, from hidden states to hidden states. First
+every one of ours is checked; then memory is measured in a fresh process for each, growing until a limit; then
+all that are left at a length take turns.
+"""
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from longspan.benchmarks import fresh_process, machine
+from longspan.benchmarks.attention import Record, _broken, _foreseen
+from longspan.benchmarks.bars import DIRECTIONS
+from longspan.benchmarks.measure import ForeignLoad, interleaved, limit_memory, peak_extra_bytes
+from longspan.nn.kinds.kind import LayerShape, settings_of
+from longspan.nn.kinds.registry import KINDS
+from longspan.nn.long_range_attention import LongRangeAttention, Reading
+
+LENGTHS = (1024, 2048, 4096, 8192, 16384, 32768)
+QUICK_LENGTHS = (256, 512)
+PACKAGES = {"linformer-package": "linformer", "performer-package": "performer-pytorch"}
+"""Layers of PyPI packages, by the name of the contestant."""
+SETTINGS: dict[str, dict[str, Any]] = {
+    "window": {"window": 512},
+    "linformer": {"rank": 256, "sharing": "headwise"},
+    "performer": {"features": 256},
+    "sparse": {"form": "fixed", "stride": 128, "summary": 8},
+    "blockwise": {"blocks": 2},
+    "bigbird": {"block": 64, "random_blocks": 3},
+    "routing": {"clusters": 16, "size": 256},
+    "reformer": {"chunk": 64, "rounds": 2},
+    "adaptive-span": {"max_span": 512, "initial": 1.0},
+}
+CAUSAL = ("adaptive-span",)
+"""Those that are measured looking back, since they have no other form."""
+TOLERANCE = 1e-4
+
+
+class WrongKindError(RuntimeError):
+    """A kind does not compute what its slow form computes."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """What to measure."""
+
+    kinds: tuple[str, ...] = (*KINDS, *PACKAGES)
+    lengths: tuple[int, ...] = LENGTHS
+    directions: tuple[str, ...] = DIRECTIONS
+    heads: int = 8
+    head_dim: int = 64
+    repetitions: int = 5
+    max_seconds: float = 60.0
+    """A contestant grows no further once a call takes longer."""
+    max_bytes: float = 6e9
+    """Or once a call needs more memory beyond its inputs."""
+
+    def __post_init__(self) -> None:
+        known = (*KINDS, *PACKAGES)
+        for name in self.kinds:
+            if name not in known:
+                raise ValueError(f"kinds has {name!r}; it must be among {', '.join(known)}")
+        if not self.lengths or min(self.lengths) < 1:
+            raise ValueError(f"lengths is {self.lengths}; every length must be at least 1")
+        if self.repetitions < 1:
+            raise ValueError(f"repetitions is {self.repetitions}; it must be at least 1")
+        if self.max_seconds <= 0 or self.max_bytes <= 0:
+            raise ValueError("max_seconds and max_bytes must be above 0")
+
+
+@dataclass(slots=True)
+class _Layer:
+    """A layer, and how it is called."""
+
+    module: nn.Module
+    call: Callable[[Tensor], Tensor]
+
+
+def layer(name: str, length: int, *, heads: int, head_dim: int, impl: Any = "auto") -> _Layer:
+    """A contestant for inputs of one length.
+
+    Args:
+        name: a kind, or one of `PACKAGES`.
+        length: tokens.
+        heads: of attention.
+        head_dim: of a head.
+        impl: the implementation of `attend`, for kinds that use it.
+    """
+    torch.manual_seed(0)
+    size = heads * head_dim
+    if name == "linformer-package":
+        from linformer import LinformerSelfAttention  # pyright: ignore[reportMissingImports]
+
+        module: nn.Module = LinformerSelfAttention(dim=size, seq_len=length, k=256, heads=heads)
+        return _Layer(module, module)
+    if name == "performer-package":
+        from performer_pytorch import SelfAttention  # pyright: ignore[reportMissingImports]
+
+        module = SelfAttention(dim=size, heads=heads, dim_head=head_dim, nb_features=256, causal=False)
+        return _Layer(module, module)
+    causal = name in CAUSAL
+    shape = LayerShape(heads=heads, head_dim=head_dim, causal=causal, max_length=length)
+    kind = KINDS[name](shape, settings_of(KINDS[name], SETTINGS.get(name, {})))
+    for part in kind.modules():
+        if hasattr(part, "draw_weights"):
+            part.draw_weights()
+    ours = LongRangeAttention(size, kind, positions="none")
+    return _Layer(ours, lambda x: ours(x, Reading(causal=causal, impl=impl)))
+
+
+def check(plan: Plan) -> dict[str, float]:
+    """The greatest difference of each of ours from its slow form, relative to the output.
+
+    Kinds that run through `attend` are compared with the dense reference. The others are compared with the
+    same layer in fp64; that they are what they should be is the tests' business.
+
+    Raises:
+        WrongKindError: it is too great.
+    """
+    errors: dict[str, float] = {}
+    for name in plan.kinds:
+        if name in PACKAGES:
+            continue
+        x = torch.randn(1, 320, plan.heads * plan.head_dim)
+        with torch.no_grad():
+            fast = layer(name, 320, heads=plan.heads, head_dim=plan.head_dim)
+            slow = layer(name, 320, heads=plan.heads, head_dim=plan.head_dim, impl="reference")
+            said = fast.call(x)
+            slow.module.double()
+            expected = slow.call(x.double())
+        errors[name] = float((said.double() - expected).norm() / expected.norm())
+        if not errors[name] < TOLERANCE:
+            raise WrongKindError(f"{name} differs from its slow form by {errors[name]:.2g}")
+    return errors
+
+
+def steps(plan: Plan) -> int:
+    """How often `run` notifies, for a progress bar."""
+    chosen = len(available(plan.kinds)[0])
+    return 2 * chosen * len(plan.lengths) * len(plan.directions)
+
+
+def available(names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The contestants that can run here, and why the others cannot."""
+    missing = {
+        name: f"the package {PACKAGES[name]} is not installed"
+        for name in names
+        if name in PACKAGES and machine.version_of(PACKAGES[name]) is None
+    }
+    return [name for name in names if name not in missing], missing
+
+
+def run(plan: Plan, notify: Callable[[str], None] = lambda what: None) -> dict[str, Any]:
+    """Checks, measures memory, then time.
+
+    Args:
+        plan: what to measure.
+        notify: told what has just been done.
+
+    Returns:
+        What goes into the JSON file, as `longspan.plots.scaling` draws it.
+
+    Raises:
+        WrongKindError: a kind does not compute what it should.
+    """
+    names, missing = available(plan.kinds)
+    with ForeignLoad() as load:
+        errors = check(plan)
+        records = [record for name in names for record in _memory_pass(name, plan, notify)]
+        _time_pass(plan, records, notify)
+    return {
+        "machine": machine.describe(),
+        "workload": {
+            "batch": 1,
+            "heads": plan.heads,
+            "head_dim": plan.head_dim,
+            "window": 512,
+            "num_globals": 0,
+            "dtype": "float32",
+        },
+        "settings": {name: SETTINGS.get(name, {}) for name in names if name not in PACKAGES},
+        "limits": {"max_seconds": plan.max_seconds, "max_bytes": plan.max_bytes},
+        "repetitions": plan.repetitions,
+        "foreign_load": round(load.share, 3),
+        "missing": missing,
+        "contestants": [
+            {"name": name, "label": _label(name), "gate_error": errors.get(name)} for name in names
+        ],
+        "records": [asdict(record) for record in records],
+    }
+
+
+def _label(name: str) -> str:
+    return f"{PACKAGES[name]} (PyPI)" if name in PACKAGES else f"{name} (causal)" if name in CAUSAL else name
+
+
+def _call(name: str, length: int, direction: str, plan: Plan) -> Callable[[], Tensor]:
+    """One pass of a contestant; with gradients of the input and of the weights, in training."""
+    made = layer(name, length, heads=plan.heads, head_dim=plan.head_dim)
+    x = torch.randn(1, length, plan.heads * plan.head_dim)
+    if direction == "forward":
+        made.module.eval()
+
+        def forward() -> Tensor:
+            with torch.no_grad():
+                return made.call(x)
+
+        return forward
+    x.requires_grad_()
+    made.module.train()
+
+    def train() -> Tensor:
+        out = made.call(x)
+        torch.autograd.backward(out.sum())
+        made.module.zero_grad()
+        x.grad = None
+        return out
+
+    return train
+
+
+def _memory_pass(name: str, plan: Plan, notify: Callable[[str], None]) -> list[Record]:
+    records: list[Record] = []
+    expected = len(plan.lengths) * len(plan.directions)
+    arguments = {"name": name, "plan": asdict(plan), "threads": torch.get_num_threads()}
+    timeout = 120 + expected * (3 * plan.max_seconds + 60)
+    try:
+        for answer in fresh_process.answers(
+            "longspan.benchmarks.kinds:measure_memory", arguments, timeout=timeout
+        ):
+            records.append(Record(**answer))
+            notify(f"memory of {name}, {records[-1].direction}, {records[-1].length} tokens")
+    except fresh_process.ProcessFailedError as error:
+        done = {(record.direction, record.length) for record in records}
+        for direction in plan.directions:
+            left = [length for length in plan.lengths if (direction, length) not in done]
+            if left and not any(one.stopped for one in records if one.direction == direction):
+                records.append(
+                    Record(contestant=name, direction=direction, length=left[0], stopped=str(error))
+                )
+    for _ in range(expected - len(records)):
+        notify(f"memory of {name}")
+    return records
+
+
+def measure_memory(*, name: str, plan: dict[str, Any], threads: int) -> Iterator[dict[str, Any]]:
+    """In a fresh process: one contestant's peak at growing lengths, until a limit."""
+    torch.set_num_threads(threads)
+    tuples = ("kinds", "lengths", "directions")
+    given = Plan(**{key: tuple(value) if key in tuples else value for key, value in plan.items()})
+    # The limit is on address space, so it is loose; it only keeps the machine alive.
+    limit_memory(int(3 * given.max_bytes))
+    for direction in given.directions:
+        # A short call first, so that libraries, threads and code are not counted.
+        _call(name, min(given.lengths), direction, given)()
+        previous: Record | None = None
+        for length in sorted(given.lengths):
+            record = Record(contestant=name, direction=direction, length=length)
+            record.stopped = _foreseen(previous, length, given.max_seconds, given.max_bytes)
+            if record.stopped is None:
+                try:
+                    call = _call(name, length, direction, given)
+                    record.extra_bytes = peak_extra_bytes(call)
+                    record.seconds = interleaved({name: call}, repetitions=1, warmups=0)[name].median
+                except (MemoryError, RuntimeError) as error:
+                    record.stopped = " ".join(str(error).split())[:80] or "out of memory"
+                else:
+                    record.stopped = _broken(record, given.max_seconds, given.max_bytes)
+            yield asdict(record)
+            if record.stopped:
+                break
+            previous = record
+
+
+def _time_pass(plan: Plan, records: list[Record], notify: Callable[[str], None]) -> None:
+    for direction in plan.directions:
+        for length in plan.lengths:
+            here = {
+                record.contestant: record
+                for record in records
+                if (record.direction, record.length) == (direction, length) and not record.stopped
+            }
+            calls = {name: _call(name, length, direction, plan) for name in here}
+            for name, timing in interleaved(calls, repetitions=plan.repetitions).items():
+                here[name].seconds, here[name].spread = timing.median, timing.spread
+                notify(f"time of {name}, {direction}, {length} tokens")
+            del calls
+            gc.collect()

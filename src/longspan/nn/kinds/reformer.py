@@ -1,0 +1,158 @@
+"""Reformer's attention (arXiv 2001.04451, section 2): tokens attend within buckets of a locality-sensitive
+hash.
+
+Queries are keys, a key being its query at length 1. Tokens are sorted by bucket and cut into chunks; a chunk
+sees itself and the one before it, the first one the last. Several rounds of hashing are joined by their sums.
+A token sees itself only if there is nothing else. Padding has a bucket of its own, behind all others.
+
+The order that tokens are sorted into depends on all of the input, later tokens too: as a causal model it lets
+that much of the future through. It is refused there, unless the settings say that this is known
+(``accept_leak``). Reversible layers are the model's (`LongRangeConfig.reversible`); buckets are kept for
+them, since states that are made again are not the same to the last bit.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from longspan.nn.kinds.kind import Ability, Call, Kind, LayerShape, at_least
+from longspan.nn.kinds.patterned import all_padding_to_zero
+from longspan.nn.kinds.routing import LEAK
+
+_ITSELF = -1e5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReformerSettings:
+    """Of Reformer's attention."""
+
+    chunk: int = 64
+    """Tokens of a chunk; it sees itself and the one before."""
+    rounds: int = 2
+    """Hashings, each with its own directions."""
+    buckets: int | None = None
+    """Of a round, an even number; None is twice as many as the longest input has chunks."""
+    accept_leak: bool = False
+    """Whether a causal model may be not strictly causal."""
+
+    def __post_init__(self) -> None:
+        at_least(1, chunk=self.chunk, rounds=self.rounds)
+        at_least(2, buckets=self.buckets)
+        if self.buckets is not None and self.buckets % 2:
+            raise ValueError(f"buckets is {self.buckets}; it must be even: a direction and its opposite")
+
+
+class Reformer(Kind):
+    """Attention within hash buckets."""
+
+    name = "reformer"
+    Settings = ReformerSettings
+    cannot = {
+        "cache": "which tokens attend to each other depends on the whole input",
+        "cross-length": "queries and keys are the same tokens",
+        "relative": "tokens are sorted away from their positions",
+        "learned": "tokens are sorted away from their positions",
+        "rotary": "hashes are of contents, which turning would change with the position",
+        "usage": "chunks are read apart",
+    }
+
+    settings: ReformerSettings
+    directions: Tensor
+
+    def __init__(self, shape: LayerShape, settings: Any) -> None:
+        super().__init__(shape, settings)
+        self.buckets = settings.buckets or max(2, 2 * (shape.max_length // settings.chunk))
+        self.register_buffer("directions", self._draw())
+
+    @classmethod
+    def refusals(cls, settings: Any, *, causal: bool) -> Mapping[Ability, str]:
+        """Causality too, unless its leak is accepted."""
+        return cls.cannot if settings.accept_leak else {**cls.cannot, "causal": LEAK}
+
+    @property
+    def shares_keys(self) -> bool:
+        """Queries are keys."""
+        return True
+
+    def begin_pass(self) -> None:
+        """Hashes anew in every training pass."""
+        self.directions = self._draw().to(self.directions)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, call: Call) -> Tensor:
+        """See `Kind.forward`; ``k`` is ``q`` and is not read."""
+        order = call.replay.get("order")
+        if order is None:
+            order = self._sorted(q.detach(), call.is_padding)
+            call.replay["order"] = order
+        outs, sums = zip(*(self._round(q, v, one, call) for one in order.unbind(2)), strict=True)
+        lse = torch.stack(sums)
+        weights = (lse - lse.logsumexp(0)).exp()
+        out = (torch.stack(outs) * weights[..., None]).sum(0)
+        return all_padding_to_zero(out, call.is_padding, 0)
+
+    def _draw(self) -> Tensor:
+        return torch.randn(self.shape.heads, self.settings.rounds, self.shape.head_dim, self.buckets // 2)
+
+    def _sorted(self, x: Tensor, is_padding: Tensor | None) -> Tensor:
+        """[B, H, rounds, N] int64: the tokens in the order of their buckets, then of their places."""
+        turned = torch.einsum("bhnd,hrde->bhrne", x, self.directions.to(x.dtype))
+        bucket = torch.cat([turned, -turned], -1).argmax(-1)
+        if is_padding is not None:
+            bucket = bucket.masked_fill(is_padding[:, None, None], self.buckets)
+        return bucket.argsort(dim=-1, stable=True)
+
+    def _round(self, q: Tensor, v: Tensor, order: Tensor, call: Call) -> tuple[Tensor, Tensor]:
+        """What one hashing reads, [B, H, N, D], and the log of its sums, [B, H, N]."""
+        batch, heads, length, dim = q.shape
+        size = self.settings.chunk
+        chunks = ceil(length / size)
+        extra = chunks * size - length
+        is_padding = call.is_padding
+        hidden = q.new_zeros(batch, length, dtype=torch.bool) if is_padding is None else is_padding
+        # Places behind the last token; they hold token 0 and are hidden.
+        place = F.pad(order, (0, extra)).unflatten(2, (chunks, size))  # [B, H, C, m]
+        absent = F.pad(hidden[:, None].expand(-1, heads, -1).gather(2, order), (0, extra), value=True)
+        absent = absent.unflatten(2, (chunks, size))
+        q_c = q.gather(2, place.flatten(2)[..., None].expand(-1, -1, -1, dim)).unflatten(2, (chunks, size))
+        v_c = v.gather(2, place.flatten(2)[..., None].expand(-1, -1, -1, dim)).unflatten(2, (chunks, size))
+        k_c = F.normalize(q_c, dim=-1)
+        before, is_same = self._before(hidden, chunks)
+        k_c, v_c = (torch.cat([x, _chunks_at(x, before)], 3) for x in (k_c, v_c))
+        at = torch.cat([place, _chunks_at(place, before)], 3)
+        gone = torch.cat([absent, _chunks_at(absent, before) | is_same], 3)
+        scores = q_c @ k_c.transpose(-1, -2)  # keys have length 1: there is no further scale
+        mine, other = place[..., None], at[..., None, :]
+        scores = torch.where(mine == other, _ITSELF, scores)
+        lowest = torch.finfo(scores.dtype).min
+        scores = scores.masked_fill(gone[..., None, :], lowest)
+        if call.causal:
+            scores = scores.masked_fill(other > mine, lowest)
+        lse = scores.logsumexp(-1)
+        read = F.dropout((scores - lse[..., None]).exp(), call.dropout) @ v_c
+        return _unsorted(read.flatten(2, 3), order), _unsorted(lse.flatten(2)[..., None], order)[..., 0]
+
+    def _before(self, hidden: Tensor, chunks: int) -> tuple[Tensor, Tensor]:
+        """[B, C] the chunk before each, that of the first being the last with a token; and whether it is
+        itself."""
+        last = ((~hidden).sum(1) + self.settings.chunk - 1) // self.settings.chunk - 1
+        before = torch.arange(-1, chunks - 1, device=hidden.device).expand(len(hidden), -1).clone()
+        before[:, 0] = last.clamp_min(0)
+        same = before == torch.arange(chunks, device=hidden.device)
+        return before, same[:, None, :, None]
+
+
+def _chunks_at(x: Tensor, at: Tensor) -> Tensor:
+    """[B, H, C, ...] at [B, C] -> the same shape."""
+    index = at.view(at.shape[0], 1, at.shape[1], *(1,) * (x.dim() - 3)).expand_as(x)
+    return x.gather(2, index)
+
+
+def _unsorted(x: Tensor, order: Tensor) -> Tensor:
+    """[B, H, at least N, D] in the order of buckets -> [B, H, N, D] in that of the text."""
+    back = order.argsort(-1)[..., None].expand(-1, -1, -1, x.shape[3])
+    return x.gather(2, back)

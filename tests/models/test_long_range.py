@@ -1,0 +1,222 @@
+"""What all relatives share: no look ahead, padding that counts for nothing, caches, files, refusals."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSequenceClassification
+
+from longspan import (
+    LongRangeConfig,
+    LongRangeForCausalLM,
+    LongRangeForMaskedLM,
+    LongRangeForSequenceClassification,
+)
+from longspan.nn.kinds.registry import KINDS
+from tests.models.relatives import (
+    CAUSAL,
+    ENCODERS,
+    EXACT,
+    SETTINGS,
+    STRICT,
+    can,
+    causal_lm,
+    config,
+    encoder,
+    logits,
+    tokens,
+)
+
+POSITIONS = ("none", "absolute", "relative", "learned", "rotary", "infused")
+
+
+def test_every_kind_is_tested() -> None:
+    assert set(SETTINGS) == set(KINDS)
+
+
+def positions_of(name: str, *, causal: bool) -> list[str]:
+    return [
+        one
+        for one in POSITIONS
+        if (one == "none" or can(name, one, causal=causal)) and (causal or one != "learned")
+    ]
+
+
+CAUSAL_CASES = [(name, one) for name in CAUSAL for one in positions_of(name, causal=True)]
+ENCODER_CASES = [(name, one) for name in ENCODERS for one in positions_of(name, causal=False)]
+
+
+@pytest.mark.parametrize(("name", "positions"), [case for case in CAUSAL_CASES if case[0] in STRICT])
+def test_future_changes_nothing(name: str, positions: str) -> None:
+    model, ids = causal_lm(name, positions=positions), tokens(1, 40)
+    other = ids.clone()
+    other[:, 25:] = (other[:, 25:] + 1) % 64
+    before, after = logits(model, ids), logits(model, other)
+    assert torch.equal(before[:, :25], after[:, :25])
+    assert not torch.equal(before[:, 25:], after[:, 25:])
+
+
+@pytest.mark.parametrize(("name", "positions"), ENCODER_CASES)
+def test_padding_changes_nothing(name: str, positions: str) -> None:
+    model, ids = encoder(name, positions=positions), tokens(2, 40)
+    mask = torch.ones_like(ids)
+    mask[1, 29:] = 0
+    padded = logits(model, ids, attention_mask=mask)
+    torch.testing.assert_close(padded[:1], logits(model, ids[:1]), **EXACT)
+    torch.testing.assert_close(padded[1:, :29], logits(model, ids[1:, :29]), **EXACT)
+    noisy = torch.where(mask == 0, (ids + 7) % 64, ids)
+    torch.testing.assert_close(logits(model, noisy, attention_mask=mask)[1:, :29], padded[1:, :29], **EXACT)
+
+
+@pytest.mark.parametrize(
+    ("name", "positions"), [case for case in CAUSAL_CASES if can(case[0], "cache", causal=True)]
+)
+@pytest.mark.parametrize("pieces", [[1] * 30, [7, 1, 1, 13, 8]])
+def test_pieces_with_a_cache_are_the_whole(name: str, positions: str, pieces: list[int]) -> None:
+    model, ids = causal_lm(name, positions=positions), tokens(2, 30)
+    cache = model.model.new_cache()
+    said = [logits(model, piece, past_key_values=cache) for piece in ids.split(pieces, 1)]
+    assert cache.get_seq_length() == 30
+    torch.testing.assert_close(torch.cat(said, 1), logits(model, ids, use_cache=False), **EXACT)
+
+
+@pytest.mark.parametrize("name", [name for name in CAUSAL if not can(name, "cache", causal=True)])
+def test_no_cache_is_refused_with_the_reason(name: str) -> None:
+    model = causal_lm(name, positions="none")
+    with pytest.raises(ValueError, match=f"use_cache is True, which attention '{name}' cannot"):
+        logits(model, tokens(1, 8), use_cache=True)
+
+
+@pytest.mark.parametrize("name", [name for name in CAUSAL if name not in STRICT])
+def test_leaks_have_to_be_accepted(name: str) -> None:
+    settings = {key: value for key, value in SETTINGS[name].items() if key != "accept_leak"}
+    with pytest.raises(ValueError, match="depends on later tokens too, so it is not strictly causal"):
+        causal_lm(name, attention_settings=settings, positions="none")
+
+
+@pytest.mark.parametrize("name", CAUSAL)
+def test_generates(name: str) -> None:
+    model, ids = cast(Any, causal_lm(name, positions="none")), tokens(2, 5)
+    with torch.no_grad():
+        beams = model.generate(ids, max_new_tokens=4, num_beams=2, do_sample=False)
+        greedy = model.generate(ids, max_new_tokens=4, do_sample=False)
+    assert beams.shape == greedy.shape == (2, 9)
+    written = ids
+    for _ in range(4):
+        written = torch.cat([written, logits(model, written, use_cache=False)[:, -1:].argmax(-1)], 1)
+    assert torch.equal(greedy, written)
+
+
+@pytest.mark.parametrize("name", CAUSAL)
+def test_causal_models_are_saved_and_found(name: str, tmp_path: Path) -> None:
+    model, ids = causal_lm(name, positions="none").float(), tokens(2, 20)
+    model.save_pretrained(tmp_path)
+    for kind in (LongRangeForCausalLM, AutoModelForCausalLM):
+        again = kind.from_pretrained(tmp_path)
+        assert type(again) is LongRangeForCausalLM
+        for field in ("attention", "attention_settings", "is_decoder", "positions"):
+            assert getattr(again.config, field) == getattr(model.config, field)
+        assert torch.equal(logits(again, ids), logits(model, ids))
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_encoders_are_saved_and_found(name: str, tmp_path: Path) -> None:
+    model, ids = encoder(name).float(), tokens(2, 20)
+    model.save_pretrained(tmp_path)
+    for kind in (LongRangeForMaskedLM, AutoModelForMaskedLM):
+        assert torch.equal(logits(kind.from_pretrained(tmp_path), ids), logits(model, ids))
+    classifier = AutoModelForSequenceClassification.from_pretrained(tmp_path, num_labels=3)
+    assert type(classifier) is LongRangeForSequenceClassification
+    assert logits(classifier, ids).shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "causal"), [(name, True) for name in CAUSAL] + [(name, False) for name in ENCODERS]
+)
+def test_every_parameter_is_trained(name: str, causal: bool) -> None:
+    model: Any = (causal_lm if causal else encoder)(name, positions="none").train()
+    ids = tokens(2, 40)
+    model(ids, labels=ids).loss.backward()
+    without = [key for key, one in model.named_parameters() if one.grad is None or not one.grad.abs().sum()]
+    assert not without
+
+
+@pytest.mark.parametrize("name", CAUSAL)
+def test_checkpointing_changes_no_gradient(name: str) -> None:
+    ids = tokens(2, 40)
+    grads: list[list[torch.Tensor]] = []
+    for checkpointing in (False, True):
+        model = causal_lm(name, positions="none").train()
+        if checkpointing:
+            model.gradient_checkpointing_enable()
+        for _ in range(2):
+            model.zero_grad()
+            model(ids, labels=ids).loss.backward()
+        grads.append([one.grad for one in model.parameters() if one.grad is not None])
+    for one, other in zip(*grads, strict=True):
+        torch.testing.assert_close(one, other, **EXACT)
+
+
+def test_classifier_pools_what_is_there() -> None:
+    ids = tokens(2, 12)
+    mask = torch.ones_like(ids)
+    mask[1, 7:] = 0
+    for pooling in ("first", "mean"):
+        torch.manual_seed(0)
+        model = LongRangeForSequenceClassification(config("full", pooling=pooling)).double().eval()
+        both = logits(model, ids, attention_mask=mask)
+        torch.testing.assert_close(both[1:], logits(model, ids[1:, :7]), **EXACT)
+
+
+SMALL: dict[str, Any] = {"hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 2}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"attention": "windows"}, "attention is 'windows'; it must be one of full, window"),
+        ({"attention_settings": {"windw": 3}}, "did you mean window"),
+        ({"attention_settings": {"window": 0}}, "attention_settings.window is 0; it must be at least 1"),
+        ({"attention_settings": {"window": "6"}}, "attention_settings.window is '6'; it must be an integer"),
+        ({"positions": "polar"}, "positions is 'polar'; it must be one of none, absolute"),
+        ({"positions": "learned"}, "they need a decoder"),
+        ({"memory": "xl"}, "with positions 'absolute'"),
+        ({"memory": "xxl"}, "memory is 'xxl'; it must be one of none, xl, compressive"),
+        ({"same_length": True}, "memory must not be 'none'"),
+        ({"hidden_size": 30}, "it must be a multiple of num_attention_heads = 4"),
+        (
+            {"memory": "compressive", "positions": "relative", "compression": "mean"},
+            "compression_loss is 'attention' with compression 'mean'; it must be none",
+        ),
+        (
+            {"memory": "xl", "positions": "relative", "evaluation_memory": {"norm": "pre"}},
+            "evaluation_memory.norm cannot be changed",
+        ),
+    ],
+)
+def test_mistakes_are_named(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        LongRangeConfig(**(SMALL | fields))
+
+
+def test_too_long_is_named() -> None:
+    with pytest.raises(ValueError, match="the input has 65 tokens; positions are 'absolute'"):
+        logits(encoder("full"), tokens(1, 65))
+
+
+def test_a_decoder_is_no_encoder() -> None:
+    with pytest.raises(ValueError, match="needs an encoder"):
+        LongRangeForMaskedLM(config("full", is_decoder=True))
+
+
+def test_kinds_may_differ_by_layer() -> None:
+    fields: dict[str, Any] = {
+        **SMALL,
+        "attention": ["window", "full"],
+        "attention_settings": [{"window": 4}, {}],
+    }
+    mixed = LongRangeConfig(**fields)
+    assert [mixed.kind(layer).name for layer in range(2)] == ["window", "full"]
+    with pytest.raises(ValueError, match="attention has 1 items"):
+        LongRangeConfig(**SMALL, attention=["window"])
