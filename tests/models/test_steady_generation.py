@@ -20,7 +20,7 @@ from tests.models.test_causal_lm import tiny, tokens
 class Stock(LongformerForCausalLM):
     """The same model with transformers' own loop."""
 
-    _sample = GenerationMixin._sample
+    _sample = cast(Any, GenerationMixin)._sample
 
 
 class Until(StoppingCriteria):
@@ -29,7 +29,7 @@ class Until(StoppingCriteria):
     def __init__(self, least: int) -> None:
         self.least = least
 
-    def __call__(self, input_ids: Tensor, scores: Any, **_: Any) -> Tensor:
+    def __call__(self, input_ids: Tensor, scores: Any, **_: Any) -> Any:
         return (input_ids[:, -2:].sum(1) % 2 == 1) & (input_ids.shape[1] >= self.least)
 
 

@@ -133,7 +133,7 @@ def test_learns(tmp_path: Path) -> None:
     after = one.score([document()], predictions(one, model, [document()]))
     assert after["bits_per_byte"] < 2
     # Of 299 bytes, some belong to a character with the one before.
-    spelled = len(document().content.decode(errors="replace")[1:])
+    spelled = len(bytes(document().content).decode(errors="replace")[1:])
     assert after["bits_per_character"] == pytest.approx(after["bits_per_byte"] * 299 / spelled)
     assert after["perplexity"] == pytest.approx(2 ** after["bits_per_token"])
 
