@@ -1,5 +1,6 @@
 """Plain text in files, folders, archives and JSONL; WikiText; enwik8."""
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,44 @@ def test_jsonl(ending: str, tmp_path: Path) -> None:
     assert list(read_texts(path)) == [Document(id="a", text="x"), Document(id="2", text="y")]
     with pytest.raises(ValueError, match="line 1: text is missing"):
         list(read_texts(write_jsonl(tmp_path / "bad.jsonl", {"id": 1})))
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize(
+    ("line", "end"), [("ein Wörtchen\n\n", "\n\n"), ("ein Wörtchen\n", "\n"), ("Wörtchen", "")]
+)
+def test_a_large_file_is_cut(line: str, end: str, ending: str, tmp_path: Path) -> None:
+    content = line * 200
+    # With the mark of UTF-8 before it, which is no part of the text.
+    path = write(tmp_path / f"a.txt{ending}", b"\xef\xbb\xbf" + content.encode())
+    found = list(read_texts(path, most=1000, piece=100))
+    assert len(list(read_texts(path, most=len(content.encode()) + 2, piece=100))) == len(found)
+    assert len(list(read_texts(path, most=len(content.encode()) + 3, piece=100))) == 1
+    assert "".join(one.text for one in found) == content
+    assert all(one.text.endswith(end) and len(one.text.encode()) <= 100 for one in found)
+    assert len(found) < len(content.encode()) / 50
+    assert [one.id for one in found][:3] == [f"a.txt{ending}", f"a.txt{ending}/1", f"a.txt{ending}/2"]
+
+
+def test_a_large_file_need_not_fit_into_memory(tmp_path: Path) -> None:
+    path = tmp_path / "large.txt"
+    with path.open("w") as file:
+        for _ in range(50):
+            file.write("It was a long way to the sea.\n\n" * 31_250)  # 1 MB
+    tracemalloc.start()
+    try:
+        sizes = [len(document.text) for document in read_texts(path)]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert sum(sizes) == path.stat().st_size and max(sizes) <= 1_000_000
+    assert peak < 20_000_000 < path.stat().st_size
+
+
+def test_what_is_not_utf_8_in_a_large_file_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", b"abc\n" * 30 + b"\xff\n" * 10)
+    with pytest.raises(ValueError, match=r"a.txt, from byte \d+: byte \d+ begins .*; it must be UTF-8"):
+        list(read_texts(path, most=100, piece=50))
 
 
 def test_wikitext(tmp_path: Path) -> None:

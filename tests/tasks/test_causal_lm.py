@@ -12,8 +12,8 @@ import torch
 from longspan.data.byte_texts import read_bytes
 from longspan.data.examples import ByteDocument
 from longspan.models.byte_tokenizer import byte_tokenizer
-from longspan.models.causal_lm import LongformerForCausalLM
 from longspan.tasks.causal_lm import CausalLM, CausalLMSettings, labels
+from longspan.tasks.causal_models import CausalModel
 from longspan.tasks.models import ModelSettings
 from longspan.training.evaluation import predict
 from longspan.training.feature_store import FeatureStore, write_features
@@ -34,12 +34,12 @@ def task(**settings: Any) -> CausalLM:
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> LongformerForCausalLM:
+def model(tmp_path_factory: pytest.TempPathFactory) -> CausalModel:
     folder = tiny_causal_lm(tmp_path_factory.mktemp("model"), initializer_range=0.2)
     return task().build(ModelSettings(source=str(folder)))
 
 
-def sums(task: CausalLM, model: LongformerForCausalLM, length: int = 300) -> dict[str, float]:
+def sums(task: CausalLM, model: CausalModel, length: int = 300) -> dict[str, float]:
     """The prediction of a document, without its id."""
     said = predictions(task, model, [document(length)])[0]
     return {name: value for name, value in said.items() if name != "id"}
@@ -97,9 +97,7 @@ def test_sliding_and_streaming_agree_where_windows_cover_the_field(kind: str, tm
     assert sums(short, model)["loss"] != pytest.approx(expected["loss"], rel=1e-4)
 
 
-def test_streaming_in_pieces_is_the_whole(
-    model: LongformerForCausalLM, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_streaming_in_pieces_is_the_whole(model: CausalModel, monkeypatch: pytest.MonkeyPatch) -> None:
     with torch.no_grad():
         ids = torch.tensor([list(document().content)])
         expected = float(model(ids, labels=ids).loss) * 299
@@ -108,7 +106,7 @@ def test_streaming_in_pieces_is_the_whole(
     assert sums(task(), model)["loss"] == pytest.approx(expected, rel=1e-6)
 
 
-def test_documents_of_different_lengths_share_a_batch(model: LongformerForCausalLM) -> None:
+def test_documents_of_different_lengths_share_a_batch(model: CausalModel) -> None:
     one = task()
     documents = [document(300), document(40), document(1), document(2)]
     features = [next(one.features(each, training=False)) for each in documents]
@@ -119,7 +117,7 @@ def test_documents_of_different_lengths_share_a_batch(model: LongformerForCausal
     assert [each.tokens for each in together] == [299, 39, 0, 1]
 
 
-def test_limit_scores_the_beginning(model: LongformerForCausalLM) -> None:
+def test_limit_scores_the_beginning(model: CausalModel) -> None:
     limited = sums(task(evaluation_limit=40), model)
     assert limited == pytest.approx(sums(task(), model, length=40), rel=1e-6)
 
@@ -182,7 +180,7 @@ def test_models_come_from_names_configurations_and_folders(tmp_path: Path) -> No
             task().build(settings)
 
 
-def test_windows_widen(model: LongformerForCausalLM) -> None:
+def test_windows_widen(model: CausalModel) -> None:
     task().widen(model, (4, 9))
     assert model.config.attention_window == [4, 9]
     task().widen(model, (4, 6))
@@ -203,7 +201,7 @@ def test_wrong_settings_are_refused(settings: dict[str, Any], message: str) -> N
         CausalLMSettings(**settings)
 
 
-def test_nothing_to_score_is_an_error(model: LongformerForCausalLM) -> None:
+def test_nothing_to_score_is_an_error(model: CausalModel) -> None:
     empty = ByteDocument(id="a", content=b"x")
     with pytest.raises(ValueError, match="nothing to score"):
         task().score([empty], predictions(task(), model, [empty]))

@@ -1,21 +1,29 @@
 """The head for questions over several paragraphs, against loops over its places."""
 
-import torch
+from typing import Any
 
+import torch
+from torch import Tensor
+
+from longspan.data.examples import MultiHopQuestion
 from longspan.tasks.multihop_features import MARKERS
 from longspan.tasks.multihop_head import MultiHopHead
+from longspan.tasks.multihop_qa import MultiHopQA
+from longspan.tasks.task import Batch
 from tests.tasks.multihop_cases import EXAMPLES, question, task
 
 SIZE = 8
 
 
-def _batch(*examples):
+def _batch(*examples: MultiHopQuestion) -> tuple[MultiHopQA, Batch]:
     own = task()
     features = [one for example in examples for one in own.features(example, training=False)]
     return own, own.collate(features, [0] * len(features))
 
 
-def _slow(head, hidden, batch, row, marker_at, tokens):
+def _slow(
+    head: MultiHopHead, hidden: Tensor, batch: Batch, row: int, marker_at: int, tokens: list[int]
+) -> Tensor:
     """The three parts of one place, joined."""
     mask = batch["attention_mask"][row].bool()
     in_question = [at for at in range(len(mask)) if mask[at] and batch["text"][row, at] < 0]
@@ -24,10 +32,11 @@ def _slow(head, hidden, batch, row, marker_at, tokens):
     return torch.cat([hidden[row, marker_at], words, words * asked])
 
 
-def test_paragraphs_and_sentences_are_judged_by_their_own_tokens():
+def test_paragraphs_and_sentences_are_judged_by_their_own_tokens() -> None:
     torch.manual_seed(0)
     own, batch = _batch(*EXAMPLES)
-    title = own.tokenizer.convert_tokens_to_ids(MARKERS[2])
+    tokenizer: Any = own.tokenizer
+    title = tokenizer.convert_tokens_to_ids(MARKERS[2])
     head = MultiHopHead(SIZE).double()
     hidden = torch.randn(*batch["input_ids"].shape, SIZE, dtype=torch.float64)
     logits = head(hidden, batch)
@@ -49,14 +58,14 @@ def test_paragraphs_and_sentences_are_judged_by_their_own_tokens():
             torch.testing.assert_close(logits.support[row, number], slow[0].float())
 
 
-def test_a_question_without_paragraphs_has_no_places():
+def test_a_question_without_paragraphs_has_no_places() -> None:
     _, batch = _batch(question())
     logits = MultiHopHead(SIZE)(torch.randn(*batch["input_ids"].shape, SIZE), batch)
     assert logits.relevant.shape == logits.support.shape == (1, 0)
     assert logits.kind.isfinite().all()
 
 
-def test_padding_changes_nothing():
+def test_padding_changes_nothing() -> None:
     torch.manual_seed(0)
     _, alone = _batch(EXAMPLES[1])
     _, together = _batch(*EXAMPLES)

@@ -18,7 +18,7 @@ from longspan.benchmarks import fresh_process, machine
 from longspan.benchmarks.attention import Record, _broken, _foreseen
 from longspan.benchmarks.bars import DIRECTIONS
 from longspan.benchmarks.measure import ForeignLoad, interleaved, limit_memory, peak_extra_bytes
-from longspan.nn.kinds.kind import LayerShape, settings_of
+from longspan.nn.kinds.kind import Drawn, LayerShape, settings_of
 from longspan.nn.kinds.registry import KINDS
 from longspan.nn.long_range_attention import LongRangeAttention, Reading
 
@@ -108,7 +108,7 @@ def layer(name: str, length: int, *, heads: int, head_dim: int, impl: Any = "aut
     shape = LayerShape(heads=heads, head_dim=head_dim, causal=causal, max_length=length)
     kind = KINDS[name](shape, settings_of(KINDS[name], SETTINGS.get(name, {})))
     for part in kind.modules():
-        if hasattr(part, "draw_weights"):
+        if isinstance(part, Drawn):
             part.draw_weights()
     ours = LongRangeAttention(size, kind, positions="none")
     return _Layer(ours, lambda x: ours(x, Reading(causal=causal, impl=impl)))
@@ -253,7 +253,8 @@ def measure_memory(*, name: str, plan: dict[str, Any], threads: int) -> Iterator
     """In a fresh process: one contestant's peak at growing lengths, until a limit."""
     torch.set_num_threads(threads)
     tuples = ("kinds", "lengths", "directions")
-    given = Plan(**{key: tuple(value) if key in tuples else value for key, value in plan.items()})
+    fields: dict[str, Any] = {key: tuple(plan[key]) if key in tuples else plan[key] for key in plan}
+    given = Plan(**fields)
     # The limit is on address space, so it is loose; it only keeps the machine alive.
     limit_memory(int(3 * given.max_bytes))
     for direction in given.directions:

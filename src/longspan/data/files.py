@@ -49,6 +49,32 @@ class OpenFile:
         with whole(self.name):
             return decode(self.stream.read().removeprefix(_BYTE_ORDER_MARK), self.name)
 
+    def pieces(self, *, most: int, size: int) -> Iterator[str]:
+        """The whole of it, if it has at most so many bytes; or else pieces, which joined are the whole.
+
+        A piece ends after a blank line, where there is one, or after a line, or in the middle of one that is
+        longer than a piece. Little more than ``most`` bytes are held.
+
+        Args:
+            most: bytes of a file that is not cut.
+            size: the most bytes of a piece, and less than ``most``.
+        """
+        with whole(self.name):
+            held = self.stream.read(most + 1)
+            is_large = len(held) > most
+            begin = len(_BYTE_ORDER_MARK) if held.startswith(_BYTE_ORDER_MARK) else 0
+            held = held[begin:]
+            if not is_large:
+                yield decode(held, self.name)
+                return
+            while held:
+                end = len(held) if len(held) <= size else _cut(held, size)
+                yield decode(held[:end], f"{self.name}, from byte {begin}")
+                begin += end
+                held = held[end:]
+                if len(held) < size:
+                    held += self.stream.read(size)
+
 
 def open_files(path: Path, names: str = "*") -> Iterator[OpenFile]:
     """The file itself; or, sorted, those of a folder and all below; or those of an archive, in its order.
@@ -140,6 +166,17 @@ def counted(path: Path, dropped: Counter[str] | None) -> Generator[Counter[str]]
     if dropped is None and counter:
         reasons = "; ".join(f"{count} {reason}" for reason, count in counter.items())
         logging.getLogger(__name__).warning("%s: left out %s", path, reasons)
+
+
+def _cut(content: bytes, size: int) -> int:
+    """Where a piece of at most ``size`` bytes ends: at the best place in its second half, if there is one."""
+    for end in (b"\n\n", b"\n\r\n", b"\n"):
+        at = content.rfind(end, size // 2, size)
+        if at >= 0:
+            return at + len(end)
+    while size > 1 and content[size] & 0xC0 == 0x80:  # within a character
+        size -= 1
+    return size
 
 
 @contextmanager

@@ -13,14 +13,21 @@ ENWIK8_SIZES = (90_000_000, 5_000_000, 5_000_000)
 _TITLE = re.compile(r" = ([^=].*[^=]|[^=]) = ")
 
 
-def read_texts(path: Path, *, names: str = "*.txt") -> Iterator[Document]:
+def read_texts(
+    path: Path, *, names: str = "*.txt", most: int = 8_000_000, piece: int = 1_000_000
+) -> Iterator[Document]:
     """One document a file, with its name as its id; in a folder or an archive, its path inside.
+
+    A file of more than ``most`` bytes is a corpus rather than a document, and need not fit into memory: it is
+    cut, at blank lines where it has some, into documents of about ``piece`` bytes, numbered behind its name.
 
     A file whose name ends with ``.jsonl`` has a document a line: ``{"id", "text"}``.
 
     Args:
         path: a file, or a folder or an archive of them.
         names: which files of a folder or an archive.
+        most: bytes of a file that is one document.
+        piece: bytes, at most, of the documents that a larger one is cut into.
     """
     if plain_name(path.name).endswith(".jsonl"):
         for record in read_jsonl(path, unique="id"):
@@ -28,7 +35,8 @@ def read_texts(path: Path, *, names: str = "*.txt") -> Iterator[Document]:
     else:
         for file in open_files(path, names):
             name = path.name if file.name == str(path) else file.name.removeprefix(f"{path}/")
-            yield Document(id=name, text=file.text())
+            for number, text in enumerate(file.pieces(most=most, size=piece)):
+                yield Document(id=f"{name}/{number}" if number else name, text=text)
 
 
 def read_wikitext(path: Path) -> Iterator[Document]:
