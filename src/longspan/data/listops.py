@@ -13,7 +13,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from longspan.data.examples import LabelledDocument
-from longspan.data.files import open_file, whole
+from longspan.data.files import open_file
 
 _VALUE_SHARE = 0.75
 _END = "X"
@@ -113,12 +113,14 @@ def evaluate(text: str) -> int:
 def write_listops(path: Path, documents: Iterator[LabelledDocument]) -> int:
     """Writes expressions as the published files are written; how many there were."""
     count = 0
-    with path.open("w", encoding="utf-8") as file:
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    with unfinished.open("w", encoding="utf-8") as file:
         file.write("Source\tTarget\n")
         for one in documents:
             symbols = ("]" if symbol == _END else symbol for symbol in one.text.split())
             file.write(f"{' '.join(symbols)}\t{one.label}\n")
             count += 1
+    unfinished.replace(path)
     return count
 
 
@@ -128,14 +130,14 @@ def read_listops(path: Path) -> Iterator[LabelledDocument]:
     Raises:
         ValueError: a line is not an expression with its value.
     """
-    with open_file(path) as file, whole(str(path)):
-        for number, line in enumerate(file.stream):
-            source, tab, target = line.decode("utf-8").rstrip("\r\n").partition("\t")
-            if number == 0 and source == "Source":
+    with open_file(path) as file:
+        for number, line in file.lines():
+            source, tab, target = line.partition("\t")
+            if number == 1 and source == "Source":
                 continue
             if not tab or target not in SYMBOLS[:10]:
                 raise ValueError(
-                    f"{path}, line {number + 1}: the target is {target!r}; it must be a digit after a tab"
+                    f"{path}, line {number}: the target is {target!r}; it must be a digit after a tab"
                 )
             symbols = [_END if one == "]" else one for one in source.split() if one not in ("(", ")")]
             yield LabelledDocument(id=f"{path.name}-{number}", text=" ".join(symbols), label=target)
