@@ -4,6 +4,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 
 from longspan.training.inference import Predictor, read_examples
-from longspan.training.loop import train
+from longspan.training.loop import prepared, train
 from longspan.training.metrics_log import read_metrics
 from longspan.training.recipe import read_recipe
 from tests.training.runs import write_recipe, write_reviews
@@ -133,6 +134,25 @@ def _together(recipe: Path, out: Path, *arguments: str) -> list[float]:
     assert run.returncode == 0, run.stderr[-3000:]
     assert "Warning" not in run.stderr, run.stderr[-3000:]
     return _losses(out)
+
+
+def test_nothing_of_the_processes_outlives_the_run(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def talking() -> list[str]:
+        names = (task.read_text().strip() for task in Path("/proc/self/task").glob("*/comm"))
+        return [name for name in names if "gloo" in name]
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address, port = free.getsockname()
+    # One process that talks to itself, as torchrun starts it.
+    for name, value in {"RANK": 0, "WORLD_SIZE": 1, "MASTER_ADDR": address, "MASTER_PORT": port}.items():
+        monkeypatch.setenv(name, str(value))
+    with prepared(read_recipe(recipe, ["--run.steps", "3"]), tmp_path / "run") as run:
+        run.train()
+        assert talking()
+    assert not talking()
 
 
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])

@@ -130,6 +130,7 @@ class Run:
         processes.wait()
         self.stages = stages_of(self.recipe)
         self.data = RunData(self.recipe, self.stages, self.task, folder, processes, stack, self.report.say)
+        stack.callback(self._let_go)
         self._build()
         self._enter(self.stages[0])
         self.total_steps = self._count_steps()
@@ -433,6 +434,11 @@ class Run:
             f"{values['gradient_norm']}; {path} names its inputs. Try a lower optimizer.lr, a longer "
             "schedule.warmup, or run.precision fp32"
         )
+
+    def _let_go(self) -> None:
+        """Modules that train together hold the processes' group, whose threads would outlive its end."""
+        for name in ("module", "model", "optimizer", "_whole"):
+            self.__dict__.pop(name, None)
 
     def _clear_up(self, _: object, error: BaseException | None, __: object) -> None:
         """A run that fails before it has anything leaves its folder to the command that is right."""

@@ -4,6 +4,7 @@ The same program runs in each. Sums and gathered objects are in one order, so th
 does not change what is computed but for rounding.
 """
 
+import gc
 import os
 from datetime import timedelta
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -87,6 +88,11 @@ class Processes:
             dist.barrier()
 
     def close(self) -> None:
-        """Ends the talk."""
+        """Ends the talk, and its threads, once nobody holds a module that `wrap` made.
+
+        A thread of it that is left when Python ends can abort the process. fsdp's are left: torch keeps
+        what it knows of the group in caches that it does not empty.
+        """
         if self.together:
+            gc.collect()  # wrapped modules are in circles
             dist.destroy_process_group()
