@@ -12,7 +12,9 @@ SMALL = {"heads": 2, "head_dim": 8}
 
 def test_every_kind_takes_part() -> None:
     assert set(KINDS) <= set(kinds.Plan().kinds)
-    assert set(kinds.Plan().kinds) <= set(scaling.LINES)
+    lines = scaling.LINES_OF_KINDS
+    assert set(kinds.Plan().kinds) == set(lines)
+    assert len({(marker, style) for _, marker, style in lines.values()}) == len(lines)
     for name, settings in kinds.SETTINGS.items():
         kinds.settings_of(KINDS[name], settings)
 

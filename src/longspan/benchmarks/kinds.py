@@ -7,6 +7,7 @@ all that are left at a length take turns.
 """
 
 import gc
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -100,7 +101,9 @@ def layer(name: str, length: int, *, heads: int, head_dim: int, impl: Any = "aut
         module: nn.Module = LinformerSelfAttention(dim=size, seq_len=length, k=256, heads=heads)
         return _Layer(module, module)
     if name == "performer-package":
-        from performer_pytorch import SelfAttention  # pyright: ignore[reportMissingImports]
+        with warnings.catch_warnings():  # of how it compares versions
+            warnings.simplefilter("ignore", DeprecationWarning)
+            from performer_pytorch import SelfAttention  # pyright: ignore[reportMissingImports]
 
         module = SelfAttention(dim=size, heads=heads, dim_head=head_dim, nb_features=256, causal=False)
         return _Layer(module, module)

@@ -20,6 +20,8 @@ LINES = {
     "flex": (GREEN, "X", "-"),
     "local-attention": (BROWN, "p", "-"),
     "loop": ("#000000", "*", ":"),
+}
+LINES_OF_KINDS = {
     "full": (GREY, "D", "--"),
     "window": (BLUE, "o", "-"),
     "linformer": (ORANGE, "^", "-"),
@@ -92,7 +94,7 @@ def _panel(axes: "Axes", lines: Sequence[tuple[Mapping[str, Any], Any]], key: st
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     for contestant, records in lines:
-        colour, marker, style = LINES[contestant["name"]]
+        colour, marker, style = (LINES | LINES_OF_KINDS)[contestant["name"]]
         ours = contestant["name"] in ("native", "window")
         axes.plot(
             [record["length"] for record in records],

@@ -64,7 +64,9 @@ def causal_model(source: str, changes: dict[str, Any]) -> CausalModel:
         )
     config_class, model_class = _CLASSES[kind]
     if source.endswith(".json"):
-        return model_class(config_class.from_dict(fields | changes))
+        # Said at once: some kinds have no other form, and a configuration is checked when it is made.
+        looks_back = {"is_decoder": True} if config_class is LongRangeConfig else {}
+        return model_class(config_class.from_dict(fields | looks_back | changes))
     return model_class.from_pretrained(source, dtype=torch.float32, **changes)
 
 
