@@ -199,23 +199,23 @@ def measure_memory(
         previous: Record | None = None
         for length in sorted(lengths):
             record = Record(contestant=name, direction=direction, length=length)
-            record.stopped = _foreseen(previous, length, max_seconds, max_bytes)
+            record.stopped = foreseen_limit(previous, length, max_seconds, max_bytes)
             if record.stopped is None:
                 _measure_one(record, contestant, replace(base, length=length))
-                record.stopped = record.stopped or _broken(record, max_seconds, max_bytes)
+                record.stopped = record.stopped or broken_limit(record, max_seconds, max_bytes)
             yield asdict(record)
             if record.stopped:
                 break
             previous = record
 
 
-def _foreseen(previous: Record | None, length: int, max_seconds: float, max_bytes: float) -> str | None:
+def foreseen_limit(previous: Record | None, length: int, max_seconds: float, max_bytes: float) -> str | None:
     """The limit that will be broken, since nobody's cost grows more slowly than the length."""
     growth = length / previous.length if previous else 1.0
-    return _broken(previous, max_seconds, max_bytes, growth) if previous else None
+    return broken_limit(previous, max_seconds, max_bytes, growth) if previous else None
 
 
-def _broken(record: Record, max_seconds: float, max_bytes: float, growth: float = 1.0) -> str | None:
+def broken_limit(record: Record, max_seconds: float, max_bytes: float, growth: float = 1.0) -> str | None:
     """The limit that the costs of ``record``, times ``growth``, are beyond."""
     if record.seconds is not None and record.seconds * growth > max_seconds:
         return f"over {max_seconds:g} s"

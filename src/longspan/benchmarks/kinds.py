@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from longspan.benchmarks import fresh_process, machine
-from longspan.benchmarks.attention import Record, _broken, _foreseen
+from longspan.benchmarks.attention import Record, broken_limit, foreseen_limit
 from longspan.benchmarks.bars import DIRECTIONS
 from longspan.benchmarks.measure import ForeignLoad, interleaved, limit_memory, peak_extra_bytes
 from longspan.nn.kinds.kind import Drawn, LayerShape, settings_of
@@ -266,7 +266,7 @@ def measure_memory(*, name: str, plan: dict[str, Any], threads: int) -> Iterator
         previous: Record | None = None
         for length in sorted(given.lengths):
             record = Record(contestant=name, direction=direction, length=length)
-            record.stopped = _foreseen(previous, length, given.max_seconds, given.max_bytes)
+            record.stopped = foreseen_limit(previous, length, given.max_seconds, given.max_bytes)
             if record.stopped is None:
                 try:
                     call = _call(name, length, direction, given)
@@ -275,7 +275,7 @@ def measure_memory(*, name: str, plan: dict[str, Any], threads: int) -> Iterator
                 except (MemoryError, RuntimeError) as error:
                     record.stopped = " ".join(str(error).split())[:80] or "out of memory"
                 else:
-                    record.stopped = _broken(record, given.max_seconds, given.max_bytes)
+                    record.stopped = broken_limit(record, given.max_seconds, given.max_bytes)
             yield asdict(record)
             if record.stopped:
                 break

@@ -5,29 +5,25 @@ behind is gone.
 """
 
 from torch import Tensor
-from transformers.cache_utils import Cache, CacheLayerMixin
+from transformers.cache_utils import Cache
 
 from longspan.models.causal_lm_config import LongformerCausalLMConfig
+from longspan.models.forgetting_cache import ForgettingCacheLayer
 from longspan.nn.window_cache import WindowCache
 
 _LEAST_PIECE = 4096
 
 
-class LongformerCacheLayer(CacheLayerMixin):
-    """transformers' view of a layer's `WindowCache`.
+class LongformerCacheLayer(ForgettingCacheLayer):
+    """A layer's `WindowCache`.
 
     Args:
         reach: positions before a token that the layer sees.
     """
 
-    is_sliding = True
-
     def __init__(self, reach: int) -> None:
-        super().__init__()
         self.window = WindowCache(reach)
-
-    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        """Nothing is to be done before the first tokens come."""
+        super().__init__(self.window)
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object
@@ -39,36 +35,6 @@ class LongformerCacheLayer(CacheLayerMixin):
         """How many keys new queries get, and the position of the first."""
         kept = len(self.window)
         return kept + query_length, self.window.seen - kept
-
-    def get_seq_length(self) -> int:
-        """Tokens that were read, kept or not."""
-        return self.window.seen
-
-    def get_max_length(self) -> int:
-        """-1: a text may have any length."""
-        return -1
-
-    def reset(self) -> None:
-        """Forgets the text."""
-        self.window.reset()
-
-    def reorder_cache(self, beam_idx: Tensor) -> None:
-        """Takes the beams that go on."""
-        self.window.select(beam_idx)
-
-    batch_select_indices = reorder_cache
-
-    def crop(self, tokens_to_remove: int) -> None:
-        """Refuses to go back.
-
-        Raises:
-            ValueError: always, unless there is nothing to do.
-        """
-        if tokens_to_remove:
-            raise ValueError(
-                f"crop by {tokens_to_remove}: a cache of windows cannot go back, since older tokens are "
-                "gone; generate without an assistant model or prompt lookup"
-            )
 
 
 class LongformerCache(Cache):

@@ -7,8 +7,9 @@ Refused is going back (`crop`): what was left behind is gone.
 from typing import Any, cast
 
 from torch import Tensor
-from transformers.cache_utils import Cache, CacheLayerMixin
+from transformers.cache_utils import Cache
 
+from longspan.models.forgetting_cache import ForgettingCacheLayer
 from longspan.nn.kinds.kind import Cache as LayerCache
 from longspan.nn.kinds.kind import Kind
 from longspan.nn.memory import Memory
@@ -18,61 +19,14 @@ _UNBOUNDED = 2**60
 _PIECE = 1024
 
 
-class LongRangeCacheLayer(CacheLayerMixin):
-    """transformers' view of what a layer keeps.
+class LongRangeCacheLayer(ForgettingCacheLayer):
+    """What a layer keeps: keys and values, a state of its kind's own, or nothing beside a memory.
 
     Args:
         kept: of this layer.
     """
 
-    is_sliding = True
-
-    def __init__(self, kept: LayerCache) -> None:
-        super().__init__()
-        self.kept = kept
-
-    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        """Nothing is to be done before the first tokens come."""
-
-    def update(
-        self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object
-    ) -> tuple[Tensor, Tensor]:
-        """Layers extend what they keep themselves."""
-        raise NotImplementedError
-
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """How many keys new queries get, and the position of the first."""
-        return self.kept.seen + query_length, 0
-
-    def get_seq_length(self) -> int:
-        """Tokens that were read, kept or not."""
-        return self.kept.seen
-
-    def get_max_length(self) -> int:
-        """-1: a text may have any length."""
-        return -1
-
-    def reset(self) -> None:
-        """Forgets the text."""
-        self.kept.reset()
-
-    def reorder_cache(self, beam_idx: Tensor) -> None:
-        """Takes the beams that go on."""
-        self.kept.select(beam_idx)
-
-    batch_select_indices = reorder_cache
-
-    def crop(self, tokens_to_remove: int) -> None:
-        """Refuses to go back.
-
-        Raises:
-            ValueError: always, unless there is nothing to do.
-        """
-        if tokens_to_remove:
-            raise ValueError(
-                f"crop by {tokens_to_remove}: this cache cannot go back, since older tokens are gone; "
-                "generate without an assistant model or prompt lookup"
-            )
+    kept: LayerCache
 
 
 class _Remembered:
