@@ -17,14 +17,12 @@ _NAME = re.compile(rf"[A-Z]{_WORD}+(?: (?:(?:of|the|de|van|von) )?[A-Z]{_WORD}+)
 _NUMBER = re.compile(r"\d[\d,.]*\d|\d")
 _PHRASE = re.compile(rf"(?<!{_WORD})[a-z]{{4,}}(?: [a-z]{{4,}}){{1,2}}(?!{_WORD})")
 # Words that begin sentences, or say too little to be asked for.
-_COMMON = frozenset(
-    """
+_COMMON = """
     the this that these those they their there then when where which while with what were have been from into
     also after before however although because during since some many most other his her its our your she he
     it in on at as an and but for not we you who how why both each under over between only such one two three
     first all more than about would could will
-    """.split()
-)
+"""
 _MOST_PLACES = 3
 _FEWEST_WORDS = 6
 _YEAR = re.compile(r"1\d{3}|20\d{2}")
@@ -69,12 +67,13 @@ def clozes(text: str, most: int, lot: random.Random, *, unanswered: float = 0.0)
 
 def _places(said: Sequence[str]) -> dict[str, set[int]]:
     """What several sentences say, but not many, and which they are."""
+    common = frozenset(_COMMON.split())
     found: dict[str, set[int]] = defaultdict(set)
     for at, sentence in enumerate(said):
         for kind in (_NAME, _NUMBER, _PHRASE):
             for match in kind.finditer(sentence):
                 words = [word.lower() for word in match[0].split()]
-                if words[0] not in _COMMON and words[-1] not in _COMMON:
+                if words[0] not in common and words[-1] not in common:
                     found[match[0]].add(at)
     return {answer: places for answer, places in found.items() if 2 <= len(places) <= _MOST_PLACES}
 

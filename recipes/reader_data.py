@@ -2,10 +2,10 @@
 
 python recipes/reader_data.py --data data --out runs/reader-data
 
-``cloze.jsonl`` is for the first stage, ``train.jsonl`` for the second; ``dev.jsonl`` chooses the best model and
-fits its confidence. SQuAD is split by article, HotpotQA by question, QuAC as it is published; nothing here is
-from their test parts. Documents are paragraphs, several of them, or most of an article, so that an answer may
-be anywhere in inputs of any length.
+``cloze.jsonl`` is for the first stage, ``train.jsonl`` for the second; ``dev.jsonl`` chooses the best model
+and fits its confidence. SQuAD is split by article, HotpotQA by question, QuAC as it is published; nothing
+here is from their test parts. Documents are paragraphs, several of them, or most of an article, so that an
+answer may be anywhere in inputs of any length.
 """
 
 import argparse
@@ -217,7 +217,7 @@ def write(path: Path, records: Iterable[dict[str, Any]], most: int | None = None
 
 def main() -> None:
     """Writes all three files."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="What the embedded reader learns from.")
     parser.add_argument("--data", type=Path, default=Path("data"))
     parser.add_argument("--out", type=Path, default=Path("runs/reader-data"))
     parser.add_argument("--clozes", type=int, default=60_000, help="questions made of plain text, at most")
