@@ -118,7 +118,8 @@ def _of_run(folder: Path, experiment: Experiment) -> dict[str, Any]:
     """What a page says of a run beside its scores: its threads, the tokens it learned from, its losses."""
     found: dict[str, Any] = {}
     if (folder / "versions.json").exists():
-        found["threads"] = json.loads((folder / "versions.json").read_text())["threads"]
+        # A line for every time that it was begun or went on.
+        found["threads"] = json.loads((folder / "versions.json").read_text())[-1]["threads"]
     if (folder / "metrics.jsonl").exists():
         lines = [line for line in read_metrics(folder) if line["kind"] == "train" and line.get("loss")]
         # Every step of these runs has as many tokens.

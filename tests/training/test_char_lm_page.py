@@ -32,7 +32,7 @@ def where(folder: Path) -> Namespace:
 def a_result(folder: Path, bits: float, *, threads: int = 1, steps: int = 0) -> None:
     folder.mkdir()
     (folder / "result.json").write_text(json.dumps({"scores": {"bits_per_byte": bits}, "seconds": 60}))
-    (folder / "versions.json").write_text(json.dumps({"threads": threads}))
+    (folder / "versions.json").write_text(json.dumps([{"threads": threads}]))
     log = MetricsLog(folder, None)
     for step in range(1, steps + 1):
         log.write(step, float(step), "train", {"loss": 5.0 / step, "tokens": 1_000_000})
