@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from longspan.data.documents import document_of, read_document
+from longspan.data.documents import document_of, find_files, read_document
+from longspan.data.sizes import Limits
+from tests.data.small_archives import small_docx, small_epub
 from tests.data.small_pdf import small_pdf
 
 
@@ -18,6 +20,10 @@ from tests.data.small_pdf import small_pdf
         ("page", b"\n<!DOCTYPE html><p>One line.<p>Another."),
         ("a.pdf", small_pdf([["One line.", "Another."]])),
         ("download", small_pdf([["One line.", "Another."]])),
+        ("a.docx", small_docx(["One line.", "Another."])),
+        ("letter", small_docx(["One line.", "Another."])),
+        ("a.epub", small_epub(["<p>Another.", "<p>One line."])),
+        ("book", small_epub(["<p>Another.", "<p>One line."])),
         ("a.txt", "\ufeffOne line.\n\nAnother.".encode()),
         ("a.txt", b"\xff\xfe" + "One line.\n\nAnother.".encode("utf-16-le")),
     ],
@@ -39,7 +45,9 @@ def test_pages_say_how_they_are_encoded() -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.docx", b"x", "a.docx ends in '.docx'; it must be one of .txt, .text, .md"),
+        ("a.odt", b"x", "a.odt ends in '.odt'; it must be one of .txt, .text, .md"),
+        ("a.docx", b"x", "a.docx cannot be read as a Word document"),
+        ("a.epub", b"x", "a.epub cannot be read as an EPUB"),
         ("a.txt", b"\xfc", "it must be UTF-8"),
         ("a.txt", b" \n", "has no text"),
         ("missing.txt", None, "missing.txt cannot be read: No such file"),
@@ -50,3 +58,30 @@ def test_mistakes(name: str, content: bytes | None, message: str, tmp_path: Path
         (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=message):
         read_document(tmp_path / name)
+
+
+def test_limits_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("One line.")
+    assert read_document(path, Limits(file_bytes=9, characters=9)).text == "One line."
+    with pytest.raises(ValueError, match=r"a\.txt has 9 bytes; at most 8 are read \(file_bytes\)"):
+        read_document(path, Limits(file_bytes=8))
+    with pytest.raises(ValueError, match=r"has 9 bytes; at most 8 are read"):
+        document_of(path.read_bytes(), "x", None, Limits(file_bytes=8))
+    with pytest.raises(ValueError, match=r"a\.txt has 9 characters; at most 8 are read \(characters\)"):
+        read_document(path, Limits(characters=8))
+    with pytest.raises(ValueError, match="characters is 0; it must be at least 1"):
+        Limits(characters=0)
+
+
+def test_folders_are_searched(tmp_path: Path) -> None:
+    for name in ("b.txt", "a/c.PDF", "a/x.png", "LICENSE", ".git/d.txt", ".e.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    (tmp_path / "a/round").symlink_to(tmp_path)
+    (tmp_path / "gone.txt").symlink_to(tmp_path / "nowhere")
+    found = find_files(tmp_path)
+    assert found.files == (tmp_path / "a/c.PDF", tmp_path / "b.txt")
+    assert found.skipped == (tmp_path / "LICENSE", tmp_path / "a/x.png")
+    with pytest.raises(ValueError, match="is no folder"):
+        find_files(tmp_path / "b.txt")

@@ -1,5 +1,8 @@
 """The text of PDFs."""
 
+from contextlib import suppress
+from io import BytesIO
+
 import pytest
 
 from longspan.data.pdf_text import pdf_text, without_margins
@@ -34,8 +37,29 @@ def test_few_pages_keep_their_first_lines() -> None:
     [
         (b"%PDF-1.4 nothing else", "a.pdf cannot be read as PDF"),
         (small_pdf([[]]), "a.pdf has no text, only pictures"),
+        (small_pdf([["One."], ["Two."]])[:-200], "a.pdf is cut short"),
     ],
 )
 def test_what_cannot_be_read_is_said(content: bytes, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         pdf_text(content, "a.pdf")
+
+
+def test_damaged_files_are_value_errors() -> None:
+    whole = small_pdf([["One line.", "Another."], ["A second page."]])
+    for at in range(0, len(whole), 7):
+        damaged = whole[:at] + b"\x00<<[" + whole[at + 4 :]
+        with suppress(ValueError):  # what is hardly damaged may be read
+            pdf_text(damaged, "a.pdf")
+
+
+def test_locked_files_are_refused() -> None:
+    from pypdf import PdfReader, PdfWriter
+
+    writer = PdfWriter()
+    writer.append(PdfReader(BytesIO(small_pdf([["Secret."]]))))
+    writer.encrypt("password", algorithm="RC4-128")
+    locked = BytesIO()
+    writer.write(locked)
+    with pytest.raises(ValueError, match=r"a\.pdf is locked by a password"):
+        pdf_text(locked.getvalue(), "a.pdf")

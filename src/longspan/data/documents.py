@@ -2,70 +2,131 @@
 
 The ending of its name says what a file is; of a name without one, and of standard input, the first bytes do.
 Text is UTF-8, or what a byte order mark or a web page says. Unlike the readers of data sets, these tidy:
-nobody wants the line breaks of a PDF.
+nobody wants the line breaks of a PDF. Files larger than the limits, cut short or locked are refused.
 """
 
-import codecs
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
+from longspan.data.docx_text import docx_text
+from longspan.data.encodings import decoded
+from longspan.data.epub_text import epub_text
 from longspan.data.examples import Document
-from longspan.data.files import decode
 from longspan.data.html_text import charset_of, html_text
 from longspan.data.markdown_text import markdown_text
 from longspan.data.paragraphs import paragraphs
 from longspan.data.pdf_text import pdf_text
+from longspan.data.sizes import NO_MORE, Limits
 
-_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _PAGE_BEGINS = (b"<!doctype html", b"<html")
+_ZIP_BEGINS = b"PK\x03\x04"
+_EPUB_SAYS = b"mimetypeapplication/epub+zip"
+READING_VERSION = 1
+"""Of what the readers make of a file; another one where the same file gives another text."""
 
 
-def read_document(path: Path) -> Document:
+def read_document(path: Path, limits: Limits = NO_MORE) -> Document:
     """The text of a file, with its name as its id.
 
     Raises:
-        ValueError: it is not there, is of a kind that is not known, or cannot be read as what it is.
+        ValueError: it is not there, is of an unknown kind, too large, or cannot be read as what it is.
         ModuleNotFoundError: what reads its kind is not installed.
+    """
+    return document_of(file_content(path, limits), str(path), path.suffix.lower() or None, limits)
+
+
+def file_content(path: Path, limits: Limits = NO_MORE) -> bytes:
+    """The bytes of a file of a kind that `document_of` reads.
+
+    Raises:
+        ValueError: it is not there, is of a kind that is not known, or too large.
     """
     if path.suffix and path.suffix.lower() not in _READERS:
         raise ValueError(f"{path} ends in {path.suffix!r}; it must be one of {', '.join(_READERS)}")
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            # A pipe has no size: what it gives is read as far as the limit.
+            content = file.read(limits.file_bytes + 1)
+            if len(content) > limits.file_bytes:
+                limits.check_file(max(os.fstat(file.fileno()).st_size, len(content)), str(path))
+            return content
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from error
-    return document_of(content, str(path), path.suffix.lower() or None)
 
 
-def document_of(content: bytes, name: str, ending: str | None = None) -> Document:
+def document_of(content: bytes, name: str, ending: str | None = None, limits: Limits = NO_MORE) -> Document:
     """The text of a file's bytes.
 
     Args:
         content: all of them.
         name: the document's id, and what errors call it.
         ending: of the file's name, such as ".pdf"; None looks at the first bytes.
+        limits: of its size.
 
     Raises:
-        ValueError: it cannot be read as that, or has no text.
+        ValueError: it cannot be read as that, is too large, or has no text.
     """
-    text = _READERS[ending or _ending_of(content)](content, name)
+    limits.check_file(len(content), name)
+    if ending is not None and ending not in _READERS:
+        raise ValueError(f"{name} ends in {ending!r}; it must be one of {', '.join(_READERS)}")
+    text = _READERS[ending or _ending_of(content)](content, name, limits)
     if not text.strip():
         raise ValueError(f"{name} has no text; a document must have some")
+    limits.check_text(text, name)
     return Document(id=name, text=text)
 
 
-def _plain(content: bytes, name: str) -> str:
-    return paragraphs(_decoded(content, name))
+class FoundFiles(NamedTuple):
+    """What is in a folder."""
+
+    files: tuple[Path, ...]
+    """Those that can be read, sorted."""
+    skipped: tuple[Path, ...]
+    """Those of other kinds, sorted."""
 
 
-def _markdown(content: bytes, name: str) -> str:
-    return markdown_text(_decoded(content, name))
+def find_files(folder: Path) -> FoundFiles:
+    """The files of a folder and all below, by their endings; hidden ones, and folders that are links, aside.
+
+    Raises:
+        ValueError: it is no folder, or cannot be read.
+    """
+
+    def stop(error: OSError) -> None:
+        raise ValueError(f"{error.filename} cannot be read: {error.strerror}") from error
+
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is no folder; it must be one")
+    files: list[Path] = []
+    skipped: list[Path] = []
+    for place, folders, names in os.walk(folder, onerror=stop):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in names:
+            path = Path(place, name)
+            if not name.startswith(".") and path.is_file():
+                (files if path.suffix.lower() in _READERS else skipped).append(path)
+    return FoundFiles(tuple(sorted(files)), tuple(sorted(skipped)))
 
 
-def _html(content: bytes, name: str) -> str:
-    return html_text(_decoded(content, name, charset_of(content)))
+def _plain(content: bytes, name: str, limits: Limits) -> str:
+    return paragraphs(decoded(content, name))
 
 
-_READERS: Mapping[str, Callable[[bytes, str], str]] = {
+def _markdown(content: bytes, name: str, limits: Limits) -> str:
+    return markdown_text(decoded(content, name))
+
+
+def _html(content: bytes, name: str, limits: Limits) -> str:
+    return html_text(decoded(content, name, charset_of(content)))
+
+
+def _pdf(content: bytes, name: str, limits: Limits) -> str:
+    return pdf_text(content, name)
+
+
+_READERS: Mapping[str, Callable[[bytes, str, Limits], str]] = {
     ".txt": _plain,
     ".text": _plain,
     ".md": _markdown,
@@ -73,7 +134,9 @@ _READERS: Mapping[str, Callable[[bytes, str], str]] = {
     ".html": _html,
     ".htm": _html,
     ".xhtml": _html,
-    ".pdf": pdf_text,
+    ".pdf": _pdf,
+    ".docx": docx_text,
+    ".epub": epub_text,
 }
 ENDINGS = tuple(_READERS)
 """Of the files that can be read."""
@@ -82,17 +145,6 @@ ENDINGS = tuple(_READERS)
 def _ending_of(content: bytes) -> str:
     if content.startswith(b"%PDF-"):
         return ".pdf"
+    if content.startswith(_ZIP_BEGINS):
+        return ".epub" if _EPUB_SAYS in content[:128] else ".docx"
     return ".html" if content.lstrip()[:64].lower().startswith(_PAGE_BEGINS) else ".txt"
-
-
-def _decoded(content: bytes, name: str, charset: str | None = None) -> str:
-    for mark, encoding in _MARKS:
-        if content.startswith(mark):
-            return content[len(mark) :].decode(encoding, "replace")
-    if charset in (None, "utf-8", "utf8"):
-        return decode(content, name)
-    try:
-        # What a page says about itself is often nearly right.
-        return content.decode(charset, "replace")
-    except LookupError as error:
-        raise ValueError(f"{name} says that it is encoded as {charset!r}, which nobody knows") from error

@@ -2,7 +2,8 @@
 
 Words that a line's end broke are joined; page numbers, and lines that stand at the top or the bottom of most
 pages, are left out. A PDF says where letters are, not what belongs together: columns, tables and formulas
-come as pypdf finds them. Pictures of pages have no text, and are refused.
+come as pypdf finds them. Pictures of pages have no text, and are refused; so is a file that was cut short,
+though pypdf would make something of its beginning.
 """
 
 import io
@@ -29,18 +30,27 @@ def pdf_text(content: bytes, where: str) -> str:
     """
     try:
         from pypdf import PdfReader
-        from pypdf.errors import PyPdfError
+        from pypdf.errors import DependencyError
     except ModuleNotFoundError as error:
         message = "reading PDF needs the package pypdf; install it with: pip install 'longspan[pdf]'"
         raise ModuleNotFoundError(message, name=error.name) from error
+    if b" obj" in content[content.rfind(b"%%EOF") + 1 :]:
+        raise ValueError(f"{where} is cut short: objects follow without an end; it must be whole")
+    is_open = True
+    pages: list[str] = []
     try:
         reader = PdfReader(io.BytesIO(content))
-        if reader.is_encrypted and not reader.decrypt(""):
-            raise ValueError(f"{where} is locked by a password; it must be open")
-        pages = [page.extract_text() for page in reader.pages]
-    # pypdf lets errors of damaged files through as they come.
-    except (PyPdfError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+        is_open = not reader.is_encrypted or bool(reader.decrypt(""))
+        pages = [page.extract_text() for page in reader.pages] if is_open else []
+    except DependencyError as error:
+        raise ValueError(
+            f"{where} is encrypted; it must be open, or the package cryptography be installed"
+        ) from error
+    # pypdf lets errors of damaged files through as they come, of any class.
+    except Exception as error:
         raise ValueError(f"{where} cannot be read as PDF: {error}; it must be whole") from error
+    if not is_open:
+        raise ValueError(f"{where} is locked by a password; it must be open")
     text = paragraphs("\n".join(without_margins(pages)), join_words=True)
     if not text:
         raise ValueError(f"{where} has no text, only pictures; text recognition must come first")
