@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from cyclopts import App, CycloptsError
 
-from longspan.cli import bench, data, doctor, generate, lengthen, plot, summarize, train
+from longspan.cli import bench, compact, data, doctor, generate, lengthen, plot, summarize, train
 from longspan.cli.errors import UsageError
 
 app = App(
@@ -20,6 +20,7 @@ app = App(
     version=lambda: metadata.version("longspan"),
 )
 app.command(lengthen.lengthen)
+app.command(compact.compact)
 app.command(train.train)
 app.command(train.evaluate)
 app.command(train.predict)

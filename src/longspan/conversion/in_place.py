@@ -22,6 +22,7 @@ from longspan.attention.pattern import Pattern
 from longspan.conversion import window_attention
 from longspan.conversion.architectures import CROSS_ATTENTION, Architecture, architecture_of
 from longspan.conversion.position_tables import Method, extend
+from longspan.models.compact_loading import load_pretrained
 from longspan.nn.sinusoids import sinusoids
 
 Model = TypeVar("Model", bound=PreTrainedModel)
@@ -87,7 +88,7 @@ def load_in_place(path: str | os.PathLike[str], **kwargs: Any) -> PreTrainedMode
             f"the config of {os.fspath(path)!r} has {class_name!r} first in 'architectures'; "
             "it must be the name of a model class of transformers"
         )
-    return restore_window(model_class.from_pretrained(path, **kwargs))
+    return restore_window(load_pretrained(model_class, path, **kwargs))
 
 
 def restore_window(model: Model) -> Model:

@@ -13,6 +13,7 @@ from transformers import AutoModel, AutoTokenizer, PreTrainedConfig, PreTrainedM
 
 from longspan.conversion import into_led, into_longformer
 from longspan.models.auto import register_auto_classes
+from longspan.models.compact_loading import load_pretrained
 
 _VOCABULARIES = (
     "tokenizer.json",
@@ -37,7 +38,7 @@ def load_source(path: str | os.PathLike[str]) -> PreTrainedModel:
     name = os.fspath(path)
     try:
         fields, _ = PreTrainedConfig.get_config_dict(name)
-        model, info = _class_of(fields).from_pretrained(name, output_loading_info=True)
+        model, info = load_pretrained(_class_of(fields), name, output_loading_info=True)
     except OSError as error:
         raise ValueError(f"no model can be loaded from {name!r}: {' '.join(str(error).split())}") from error
     missing = sorted(info["missing_keys"])

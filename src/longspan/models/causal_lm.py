@@ -21,6 +21,7 @@ from transformers.modeling_utils import PreTrainedModel
 
 from longspan.models.causal_lm_cache import LongformerCache
 from longspan.models.causal_lm_config import LongformerCausalLMConfig
+from longspan.models.compact_loading import ReadsCompact
 from longspan.models.encoding import wanted
 from longspan.models.steady_generation import SteadyGeneration
 from longspan.models.windowed_generation import WindowedGeneration
@@ -64,7 +65,7 @@ class LongformerCausalLayer(GradientCheckpointingLayer):
         return x + self.dropout(self.contract(inner))
 
 
-class LongformerCausalPreTrainedModel(PreTrainedModel):
+class LongformerCausalPreTrainedModel(ReadsCompact, PreTrainedModel):
     """What the model with and without its head share: configuration, names, first weights."""
 
     config_class = LongformerCausalLMConfig

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from transformers import initialization
 from transformers.modeling_utils import PreTrainedModel
 
+from longspan.models.compact_loading import ReadsCompact
 from longspan.models.led_config import LEDConfig
 from longspan.models.led_original import is_original, original_weights
 
@@ -21,7 +22,7 @@ class LEDPositions(nn.Embedding):
         return super().forward(torch.arange(seen, seen + shape[1], device=self.weight.device))
 
 
-class LEDPreTrainedModel(PreTrainedModel):
+class LEDPreTrainedModel(ReadsCompact, PreTrainedModel):
     """What all LED models share."""
 
     config_class = LEDConfig

@@ -18,6 +18,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_utils import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
+from longspan.models.compact_loading import ReadsCompact
 from longspan.models.encoding import read_masks, wanted
 from longspan.models.long_range_cache import LongRangeCache
 from longspan.models.long_range_config import LongRangeConfig
@@ -186,7 +187,7 @@ class LearnedDistances(nn.Module):
         self.weight = nn.Parameter(torch.zeros(distances, head_dim))
 
 
-class LongRangePreTrainedModel(PreTrainedModel):
+class LongRangePreTrainedModel(ReadsCompact, PreTrainedModel):
     """What the model with and without a head share: configuration, names, first weights."""
 
     config_class = LongRangeConfig

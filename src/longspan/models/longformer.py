@@ -13,6 +13,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_utils import PreTrainedModel
 from transformers.models.longformer.modeling_longformer import LongformerBaseModelOutputWithPooling
 
+from longspan.models.compact_loading import ReadsCompact
 from longspan.models.encoding import arrange, first_real, read_masks, run_layers, wanted
 from longspan.models.longformer_config import LongformerConfig
 from longspan.nn.dropout import Dropout
@@ -169,7 +170,7 @@ class WithOwnBias(nn.Module):
     bias: nn.Parameter
 
 
-class LongformerPreTrainedModel(PreTrainedModel):
+class LongformerPreTrainedModel(ReadsCompact, PreTrainedModel):
     """What all Longformer models share: configuration, names, loading."""
 
     config_class = LongformerConfig

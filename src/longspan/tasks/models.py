@@ -16,6 +16,7 @@ import longspan
 from longspan.conversion.in_place import has_window, restore_window
 from longspan.conversion.lengthen import lengthen
 from longspan.conversion.position_tables import Method
+from longspan.models.compact_loading import load_pretrained
 from longspan.models.led_base import LEDPreTrainedModel
 from longspan.models.led_config import STOCK_MODEL_TYPE as STOCK_LED
 from longspan.models.led_config import LEDConfig
@@ -203,7 +204,7 @@ def _pretrained(settings: ModelSettings, head: Head | None, config: dict[str, An
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()  # the new head is expected, what else is missing is checked below
     try:
-        model, info = kind.from_pretrained(source, dtype=torch.float32, **config, output_loading_info=True)
+        model, info = load_pretrained(kind, source, dtype=torch.float32, **config, output_loading_info=True)
     except OSError as error:
         raise ValueError(f"model.source is {source!r}: {' '.join(str(error).split())}") from error
     finally:
