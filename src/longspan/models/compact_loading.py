@@ -8,7 +8,7 @@ it finds no file of its own in it.
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from transformers import AutoConfig, GenerationConfig
 from transformers.utils import SAFE_WEIGHTS_NAME
@@ -26,11 +26,12 @@ def is_compact(source: str | os.PathLike[str] | None) -> bool:
 class ReadsCompact:
     """Gives a `PreTrainedModel` that stands behind it a ``from_pretrained`` for compact weights too."""
 
-    @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Self:
-        """As `transformers`' own."""
-        stock: Any = super()
-        return _load(stock.from_pretrained, pretrained_model_name_or_path, *args, **kwargs)
+    if not TYPE_CHECKING:  # where it has transformers' own types, which tell one model from another
+
+        @classmethod
+        def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Any:
+            """As `transformers`' own."""
+            return _load(super().from_pretrained, pretrained_model_name_or_path, *args, **kwargs)
 
 
 def load_pretrained(kind: Any, source: str | os.PathLike[str], **kwargs: Any) -> Any:
