@@ -56,6 +56,17 @@ def test_all_leaves_everything_as_it_is(short: str) -> None:
     assert {name for name, p in model.named_parameters() if not p.requires_grad} == {"lm_head.dense.weight"}
 
 
+def test_embeddings_stay_and_the_rest_changes(short: str) -> None:
+    model = loaded(short, max_length=LONGER)
+    before = copies(model)
+    assert train_only(model, "all_but_embeddings") == set()
+    step(model, set(), LONGER, fused=False)
+    frozen = before.keys() - changed(model, before)
+    assert {name for name in frozen if "_global" not in name} == {
+        f"longformer.embeddings.{kind}_embeddings.weight" for kind in ("word", "position", "token_type")
+    }
+
+
 @pytest.mark.parametrize("max_length", [None, LONGER])
 def test_head_alone_without_the_embeddings_it_is_tied_to(short: str, max_length: int | None) -> None:
     model = loaded(short, max_length=max_length)
@@ -133,7 +144,7 @@ def test_gradients_that_are_not_finite_do_not_reach_old_rows(short: str) -> None
         ("new_positions", {}, "lengthened"),
         ("new_positions", {"max_length": SHORT_LENGTH}, "there are none"),
         ("new_positions", {"max_length": LONGER, "positions": "interpolate"}, "'interpolate'"),
-        ("positions", {}, "must be one of all, head, new_positions"),
+        ("positions", {}, "must be one of all, all_but_embeddings, head, new_positions"),
     ],
 )
 def test_what_cannot_be_is_refused(short: str, part: Part, settings: dict[str, Any], message: str) -> None:

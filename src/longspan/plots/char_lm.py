@@ -29,8 +29,8 @@ def draw_losses(curves: Mapping[str, Sequence[Sequence[float]]]) -> "Figure":
         xs, ys = [x / 1e6 for x, _ in points], [y / math.log(2) for _, y in points]
         axes.plot(xs, ys, color=colour, linestyle=line, linewidth=1.6, label=name)
     # The first steps, at 8 bits, would leave no room for the rest.
-    ends = [points[-1][1] / math.log(2) for points in curves.values()]
-    axes.set_ylim(min(ends) * 0.9, min(ends) * 1.9)
+    least = min(loss for points in curves.values() for _, loss in points) / math.log(2)
+    axes.set_ylim(least * 0.95, least * 2.2)
     axes.legend(frameon=False)
     return figure
 
@@ -47,6 +47,7 @@ def draw_scores(scores: Mapping[str, Sequence[float]]) -> "Figure":
         spread = statistics.stdev(values) if len(values) > 1 else 0.0
         axes.errorbar([mean], [at], xerr=[spread], color=colour, marker=marker, markersize=8, capsize=5)
         axes.plot(values, [at] * len(values), color=colour, marker="|", markersize=12, linestyle="")
+    axes.locator_params(axis="x", nbins=5)
     axes.set_yticks(range(len(scores)), list(scores))
     axes.set_ylim(len(scores) - 0.5, -0.5)
     return figure
@@ -68,9 +69,10 @@ def draw_generation(rates: Mapping[int, float], stock: Mapping[int, float]) -> "
         stock: of a GPT-2 of the same size; may be empty.
     """
     figure, axes = _figure("Writing", "tokens before", "tokens a second")
-    _line(axes, rates, 0, "longspan")
     if stock:
         _line(axes, stock, 1, "GPT-2 of the same size, full attention")
+    # The last line says where the ticks are: ours has more of them.
+    _line(axes, rates, 0, "longspan")
     axes.set_ylim(0, max(rates.values()) * 1.25)
     axes.legend(frameon=False)
     return figure
@@ -89,8 +91,7 @@ def _line(axes: "Axes", values: Mapping[int, float], look: int, label: str) -> N
         label=label,
     )
     axes.set_xscale("log", base=2)
-    ticks = sorted({*axes.get_xticks(minor=False), *values} & {*values})
-    axes.set_xticks(ticks, [f"{tick:,.0f}" for tick in ticks])
+    axes.set_xticks(list(values), [f"{x:,}" for x in values])
 
 
 def _figure(title: str, x: str, y: str, height: float = 3.6) -> "tuple[Figure, Axes]":
