@@ -199,6 +199,12 @@ def _quoted(word: str) -> str:
     return f"'{word}'" if any(letter in word for letter in " {[#") else word
 
 
+def wanted(experiment: Experiment, where: argparse.Namespace) -> bool:
+    """Whether the names that the script was told, if any, have this one among them."""
+    name = f"{experiment.table}-{experiment.name}"
+    return not where.only or any(name.startswith(one) for one in where.only)
+
+
 def run(
     experiments: Sequence[Experiment],
     where: argparse.Namespace,
@@ -208,9 +214,7 @@ def run(
     """Runs what is missing, and writes the page after every run."""
     all_results(experiments, where)  # before hours of runs: is there a place for their results?
     for experiment in experiments:
-        name = f"{experiment.table}-{experiment.name}"
-        chosen = not where.only or any(name.startswith(one) for one in where.only)
-        for seed in experiment.seeds if chosen and not where.write_only else ():
+        for seed in experiment.seeds if wanted(experiment, where) and not where.write_only else ():
             folder = experiment.folder(where.runs, seed)
             # What others begin from must be there; of the rest the result is enough.
             begun_from = any(other.source and folder.name in other.source for other in experiments)

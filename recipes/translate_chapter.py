@@ -18,7 +18,7 @@ from transformers import MarianMTModel, MarianTokenizer
 from transformers.utils import logging
 
 import longspan
-from longspan.conversion.packed_texts import encode_packed, generate_packed
+from longspan import encode_packed, generate_packed
 from longspan.data.documents import read_document
 
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from longspan.attention.attend import attend_global as attend_global
     from longspan.attention.pattern import Pattern as Pattern
     from longspan.conversion.lengthen import lengthen as lengthen
+    from longspan.conversion.packed_texts import encode_packed as encode_packed
+    from longspan.conversion.packed_texts import generate_packed as generate_packed
     from longspan.conversion.speed_up import restore as restore
     from longspan.conversion.speed_up import speed_up as speed_up
     from longspan.models.auto import register_auto_classes as register_auto_classes
@@ -68,6 +70,8 @@ _HOME = {
     "Pattern": "longspan.attention.pattern",
     "attend": "longspan.attention.attend",
     "attend_global": "longspan.attention.attend",
+    "encode_packed": "longspan.conversion.packed_texts",
+    "generate_packed": "longspan.conversion.packed_texts",
     "lengthen": "longspan.conversion.lengthen",
     "register_auto_classes": "longspan.models.auto",
     "restore": "longspan.conversion.speed_up",
@@ -96,6 +100,8 @@ __all__ = [
     "Pattern",
     "attend",
     "attend_global",
+    "encode_packed",
+    "generate_packed",
     "lengthen",
     "register_auto_classes",
     "restore",

@@ -68,6 +68,17 @@ def run(*arguments: str | Path) -> int | str | None:
     return stopped.value.code
 
 
+def test_a_model_comes_with_the_package(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(text, "--sentences", "2", "--json") == 0
+    said = capsys.readouterr()
+    record = json.loads(said.out)
+    assert said.err == "" and len(record["sentences"]) == 2 and record["tokens_read"] == record["tokens"]
+    assert set(record["summary"].splitlines()) <= set(SENTENCES)
+    # Knowing what is asked, it chooses otherwise; told nothing else, it says itself how much.
+    assert run(text, "--query", "Who wrote a book?", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["sentences"]
+
+
 def test_sentences_are_chosen(chooses: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(text, "--model", chooses, "--sentences", "2") == 0
     said = capsys.readouterr()
@@ -119,7 +130,6 @@ def test_mistakes_are_one_line(
 ) -> None:
     other = tiny_longformer(tmp_path / "longformer")
     cases = [
-        ([text], "--model"),
         ([text, "--model", chooses, "--words", "0"], "--words is 0"),
         ([text, "--model", chooses, "--beams", "2"], "beams is given, but"),
         ([text, "--model", writes, "--words", "9"], "words is given, but"),

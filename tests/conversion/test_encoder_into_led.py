@@ -7,7 +7,12 @@ import pytest
 import torch
 
 from longspan.conversion.encoder_into_led import encoder_into_led
+from longspan.tasks.models import head_parameters
+from longspan.training.optimizer import make_optimizer
+from longspan.training.recipe import OptimizerSettings
 from tests.conversion.short_models import short_model
+from tests.conversion.tiny_models import tiny
+from tests.models import tiny_led
 
 
 @pytest.mark.parametrize("name", ["RobertaModel", "RobertaForMaskedLM", "BertModel"])
@@ -43,6 +48,34 @@ def test_the_decoder_begins_with_layers_of_the_encoder() -> None:
     other = encoder_into_led(short, max_length=100, window=8, decoder_layers=2, max_output=70)
     for one, same in zip(long.parameters(), other.parameters(), strict=True):
         assert torch.equal(one, same)
+
+
+def test_the_decoder_learns_as_a_head_does() -> None:
+    """Nothing of it but the embeddings, which the encoder shares, was learned for this before."""
+    long = encoder_into_led(short_model("RobertaModel"), max_length=100, window=8, decoder_layers=1)
+    names, heads = {name for name, _ in long.named_parameters()}, head_parameters(long)
+    assert heads == {name for name in names if name.startswith("led.decoder.")}
+    assert "led.shared.weight" in names - heads and any(name.startswith("led.encoder.") for name in names)
+    settings = OptimizerSettings(lr=1e-4, head_lr=1e-3)
+    groups = make_optimizer(long, settings, heads=heads, no_decay=()).param_groups
+    rates = {id(weight): group["lr"] for group in groups for weight in group["params"]}
+    assert {name: rates[id(weight)] for name, weight in long.named_parameters()} == {
+        name: 1e-3 if name in heads else 1e-4 for name in names
+    }
+
+
+@pytest.mark.parametrize("name", ["t5", "marian"])
+def test_decoders_of_other_models_are_heads_too(name: str) -> None:
+    model: Any = tiny(name)
+    heads = head_parameters(model)
+    assert heads and all(".decoder." in f".{one}" or one.startswith("lm_head") for one in heads)
+    shared = model.get_input_embeddings().weight
+    assert not any(weight is shared for one, weight in model.named_parameters() if one in heads)
+
+
+def test_a_head_that_reads_is_the_head() -> None:
+    heads = head_parameters(tiny_led.model("LEDForQuestionAnswering"))
+    assert heads == {"qa_outputs.weight", "qa_outputs.bias"}
 
 
 def test_mistakes() -> None:

@@ -1,5 +1,6 @@
 """Sentences chosen from documents: what is read, learned and said."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -61,12 +62,16 @@ def test_sentences_are_compared_with_the_query_or_with_the_whole() -> None:
     hidden = torch.randn(*batch["input_ids"].shape, 8, dtype=torch.float64)
     logits = head(hidden, batch)
     norm = head.places.norm
+    count = batch["sentence_at"].shape[1]
     for row, example in enumerate(DOCUMENTS):
         *begins, length = [*batch["sentence_at"][row].tolist(), int(batch["attention_mask"][row].sum())]
         context = norm(hidden[row, : begins[0] if example.query else length].mean(0))
         for number, (begin, end) in enumerate(zip(begins, [*begins[1:], length], strict=True)):
             words = norm(hidden[row, begin:end].mean(0))
-            slow = head.layers(torch.cat([hidden[row, begin], words, words * context]))
+            order = [math.log(1 + number) / 2, 1 / (1 + number), math.exp(-number / 4), number / count]
+            order += [math.log(count) / 4, math.log(1 + end - begin) / 4]
+            where = head.order(torch.tensor(order, dtype=torch.float64))
+            slow = head.layers(torch.cat([hidden[row, begin], words, words * context, where]))
             torch.testing.assert_close(logits[row, number], slow[0].float())
 
 
@@ -106,13 +111,52 @@ def test_documents_without_words_are_read_but_not_learned_from() -> None:
     assert task.prediction(empty, [SentenceScores([])]) == {"id": "a", "summary": "", "sentences": []}
 
 
-def test_how_long_summaries_are_is_taken_from_the_references() -> None:
-    resolved = ExtractiveSummarization.resolved(ExtractiveSummarizationSettings(), DOCUMENTS)
-    assert resolved.summary_words == round((4 + 5 + 2 + 6) / 4)
-    told = ExtractiveSummarizationSettings(summary_sentences=3)
-    assert ExtractiveSummarization.resolved(told, DOCUMENTS) is told
-    with pytest.raises(ValueError, match="have no summaries to take it from"):
-        ExtractiveSummarization.resolved(ExtractiveSummarizationSettings(), [])
+def test_a_model_says_how_long_a_summary_is() -> None:
+    task = make(summary_sentences=None)
+    # 4, 4, 5 and 6 words; of even chances half of them, of certain ones all.
+    for logits, expected in (
+        ([-50.0, 50.0, -50.0, -50.0], [1]),
+        ([-50.0, 50.0, 50.0, -50.0], [1, 2]),
+        ([0.0, 1.0, 0.1, -1.0], [1, 2]),
+        ([-800.0] * 4, [0]),
+        ([800.0] * 4, [0, 1, 2, 3]),
+    ):
+        assert task.prediction(DOCUMENTS[2], [SentenceScores(logits)])["sentences"] == expected
+    told = make(summary_sentences=None, summary_words=4).prediction(
+        DOCUMENTS[2], [SentenceScores([800.0] * 4)]
+    )
+    assert told["sentences"] == [0]
+
+
+def test_what_is_not_read_is_not_chosen() -> None:
+    text = " ".join(f"The river was number {at}." for at in range(20)) + " Ada wrote a book."
+    example = SummarizedDocument(id="a", text=text, summaries=("Ada wrote a book. The river was number 3.",))
+    whole = [
+        one for each in make(max_length=64).features(example, training=True) for one in each["is_chosen"]
+    ]
+    assert np.flatnonzero(whole).tolist() == [3, 20]
+    (first,) = make(max_length=64, max_windows=1).features(example, training=True)
+    assert np.flatnonzero(first["is_chosen"]).tolist() == [3]
+    assert first["sentence_number"].tolist() == [*range(len(first["sentence_at"]))]
+    assert first["sentence_count"].tolist() == [21]
+    second = list(make(max_length=64).features(example, training=False))[1]
+    assert second["sentence_number"][0] == len(first["sentence_at"])
+
+
+def test_first_sentences_are_learned_whatever_they_say(tmp_path: Path) -> None:
+    words = ("river", "city", "film", "book", "house", "dog")
+    rng = np.random.default_rng(0)
+
+    def document(at: int) -> SummarizedDocument:
+        lines = [" ".join(rng.choice(words, size=5)) + f" {at} {line}." for line in range(10)]
+        return SummarizedDocument(id=str(at), text="\n".join(lines), summaries=("\n".join(lines[:2]),))
+
+    known, unknown = ([document(at) for at in range(begin, begin + 8)] for begin in (0, 8))
+    task = make(max_length=256, summary_sentences=2)
+    torch.manual_seed(0)
+    model = task.build(ModelSettings(source=str(tiny_longformer(tmp_path))))
+    learn(task, model, known, steps=40)
+    assert [one["sentences"] for one in predictions(task, model, unknown)] == [[0, 1]] * 8
 
 
 @pytest.mark.parametrize(("save", "length"), [(tiny_longformer, 128), (tiny_roberta, 48)])
@@ -147,5 +191,3 @@ def test_mistakes(tmp_path: Path) -> None:
         next(make().features(long_query, training=True))
     with pytest.raises(ValueError, match="which has a decoder"):
         make().build(ModelSettings(source=str(tiny_led(tmp_path))))
-    with pytest.raises(ValueError, match="both None"):
-        make(summary_sentences=None).prediction(DOCUMENTS[0], [SentenceScores([0.0])])

@@ -100,6 +100,7 @@ PAIRS = {
     "table 8, TriviaQA": ("triviaqa-large", "triviaqa"),
     "tables 8 and 9, HotpotQA": ("hotpotqa-large", "hotpotqa"),
     "table 10": ("wikihop-ablations", "wikihop"),
+    "table 11 and figure 3": ("arxiv", "led"),
 }
 """The paper's experiments, each with its own recipe and the one in small."""
 
@@ -224,19 +225,53 @@ def test_page_of_summaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     (folder / "papers.jsonl").write_text("".join(json.dumps(one) + "\n" for one in texts))
     source = module.summary_data.Source("summarization", "papers/papers.jsonl")
     monkeypatch.setattr(module.summary_data, "SOURCES", {"papers": source})
-    where = Namespace(data=tmp_path / "data", runs=tmp_path, out=tmp_path / "page.md", test=2)
+    where = Namespace(data=tmp_path / "data", runs=tmp_path, out=tmp_path / "page.md", test=2, only=[])
     page = module.page(where)
     assert "## Papers (summarization), 2 documents, references of 4 words" in page
-    assert "| first three sentences | 100.0 | 100.0 | 100.0 | 100.0 | 4 |  |" in page
+    assert "| first three sentences | 2 | 100.0 | 100.0 | 100.0 | 100.0 | 4 |  |" in page
     module.summary_data.write(where.data, tmp_path / "summary-data")
     for part, count in (("train", 32), ("dev", 4)):
         lines = (tmp_path / "summary-data" / f"{part}.jsonl").read_text().splitlines()
         assert len(lines) == count and json.loads(lines[0])["id"].startswith("papers/")
+
     kept = json.loads((tmp_path / "page.json").read_text())
-    kept["scores/summaries-led-1024-0/papers"] = kept["scores/lead/papers"]
-    kept["summaries-led-1024-0"] = {"scores": {}, "seconds": 120}
+    lead = kept["scores/lead/papers"]
+    lead["each"] = {str(at): [0.5, 0.5, 0.5, 0.5] for at in range(20)}
+    for length, better in (("1024", -0.1), ("4096", 0.0), ("16384", 0.1)):
+        each = {
+            id: [x[0] + better, x[1] + (-1) ** int(id) * 0.2, x[2], x[3]] for id, x in lead["each"].items()
+        }
+        kept[f"scores/summaries-led-{length}-0/papers"] = lead | {"each": each}
+        kept[f"summaries-led-{length}-0"] = {"scores": {}, "seconds": 120}
     (tmp_path / "page.json").write_text(json.dumps(kept))
-    assert "| LED that writes, 1,024 tokens | 100.0 | 100.0 | 100.0 | 100.0 | 4 | 2 |" in module.page(where)
+    page = module.page(where)
+    assert "| LED that writes, 1,024 tokens | 2 | 100.0 | 100.0 | 100.0 | 100.0 | 4 | 2 |" in page
+    assert "- LED that writes, 1,024 tokens: ROUGE-1 -10.0 (-10.0 to -10.0), ROUGE-2 +0.0 (-" in page
+    verdicts = [line.rpartition(": ")[2] for line in page.splitlines() if line.startswith(("- LED", "LED"))]
+    assert verdicts == [
+        "**worse** in ROUGE-1.",
+        "**no difference** beyond chance.",
+        "**better** in ROUGE-1.",
+        "**a gain** in ROUGE-1.",
+    ]
+    assert "LED that writes, 16,384 tokens against 1,024: ROUGE-1 +20.0 (+20.0 to +20.0)" in page
+    assert "together" not in page, "of one data set there is nothing to add"
+    assert "(page-lengths.png)" in page and (tmp_path / "page-lengths.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_data_sets_together_weigh_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "recipes")
+    module = importlib.import_module("summary_page")
+    level = {str(at): [0.5] * 4 for at in range(1000)}
+    many = {id: [0.6] * 4 for id in level}
+    few = {str(at): [0.5 - 0.2 * (at % 2)] * 4 for at in range(10)}
+    one, other = (module.difference([(side, level)], "rouge_2") for side in (many, few))
+    both = module.difference([(many, level), (few, level)], "rouge_2")
+    assert (one.mean, other.mean) == (pytest.approx(10), pytest.approx(-10))
+    assert both.mean == pytest.approx(0), "a thousand documents weigh no more than ten"
+    # Only the few vary, and they are half of the mean.
+    assert one.high == pytest.approx(one.low)
+    assert (both.low, both.high) == (pytest.approx(5 + other.low / 2), pytest.approx(5 + other.high / 2))
 
 
 def test_windows_of_table_4_have_the_same_total() -> None:

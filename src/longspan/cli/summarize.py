@@ -17,7 +17,7 @@ _STANDARD_INPUT = "-"
 
 def summarize(
     *files: Annotated[Path, Parameter(allow_leading_hyphen=True)],
-    model: str,
+    model: str | None = None,
     query: str = "",
     words: int | None = None,
     sentences: int | None = None,
@@ -27,11 +27,12 @@ def summarize(
 ) -> None:
     """Summarise documents: text, Markdown, HTML or PDF.
 
-    The model chooses sentences (task extractive-summarization) or writes (an LED, BART, T5 ...).
+    The model chooses sentences (task extractive-summarization) or writes (an LED, BART, T5 ...). The one that
+    comes with longspan chooses.
 
     Args:
         files: documents; none, or -, reads standard input.
-        model: folder of a run or of a model, or a name on the Hub.
+        model: folder of a run or of a model, or a name on the Hub; by default the one of longspan.
         query: what the summary is to say; by default it is one of the whole.
         words: about how long, where sentences are chosen.
         sentences: the most sentences, where they are chosen.

@@ -6,15 +6,21 @@ weeks. The paper does not have this task.
 
 An input is ``<s> sentence <s> sentence ... </s>``, as in BertSum (Liu and Lapata 2019), with a query
 ``<s> query </s> <s> sentence ... </s>``. Global are the query and the ``<s>`` of every sentence, where the
-model says what it thinks of it. Documents that do not fit are read in several inputs of whole sentences, each
-behind the query. Cut off is only the end of a sentence that alone fills more than an input.
+model says what it thinks of it. It also knows where in the document a sentence stands: the first sentences
+are what summaries have to be better than, so a model should begin there. Documents that do not fit are read
+in several inputs of whole sentences, each behind the query. Cut off is only the end of a sentence that alone
+fills more than an input.
+
+How long a summary is, a model says too, unless it is told: as many words as it expects references to choose.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
@@ -33,14 +39,17 @@ from longspan.tasks.models import EncoderWithHead, ModelSettings, load_model
 from longspan.tasks.summary_scores import BEST_SCORE, SUMMARY_FORMATS, summary_scores
 from longspan.tasks.task import Batch, Feature, Loss, Task, TaskSettings, padded
 
+_ORDERS = 6
+"""Numbers that say where a sentence stands."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExtractiveSummarizationSettings(TaskSettings):
     """What this task can be told."""
 
     summary_words: int | None = None
-    """About how many words a summary has. None takes the mean of the training references, unless
-    ``summary_sentences`` is given."""
+    """About how many words a summary has. None lets the model say so, unless ``summary_sentences`` is given:
+    the words that it expects to be chosen, which are more in some documents than in others."""
     summary_sentences: int | None = None
     """The most sentences of a summary; None for any."""
     block_trigrams: bool = False
@@ -69,7 +78,7 @@ class SentenceScores(NamedTuple):
 
 
 class SentenceHead(nn.Module):
-    """Two layers over the sentences: their markers, and their words beside the query's, or the document's.
+    """Two layers over sentences: markers, words beside the query's or the document's, and where they stand.
 
     Args:
         hidden_size: of the encoder.
@@ -78,21 +87,25 @@ class SentenceHead(nn.Module):
     def __init__(self, hidden_size: int) -> None:
         super().__init__()
         self.places = PlaceStates(hidden_size)
-        self.layers = classifier(3 * hidden_size, hidden_size, 1)
+        # As wide as the rest: among a thousand components a handful of numbers would not be heard at first.
+        self.order = nn.Sequential(nn.Linear(_ORDERS, hidden_size), nn.GELU())
+        self.layers = classifier(4 * hidden_size, hidden_size, 1)
 
     def forward(self, hidden: Tensor, batch: Batch) -> Tensor:
         """[batch, sentences] fp32: logits; of padding, anything.
 
         Args:
             hidden: [batch, length, hidden_size].
-            batch: with "attention_mask" [batch, length], and "sentence_at" [batch, sentences], negative where
-                there is none.
+            batch: with "attention_mask" [batch, length], and "sentence_at" and "sentence_number" [batch,
+                sentences], negative where there is none; "sentence_count" [batch, 1].
         """
         sentence_at, is_token = batch["sentence_at"], batch["attention_mask"].bool()
         in_sentence = from_marker_to_marker(sentence_at, is_token)
         in_query = is_token & ~in_sentence.any(1)
         in_context = in_query | (is_token & ~in_query.any(1, keepdim=True))
-        return self.layers(self.places(hidden, sentence_at, in_sentence, in_context)).float().squeeze(-1)
+        said = self.places(hidden, sentence_at, in_sentence, in_context)
+        order = _order(batch["sentence_number"], batch["sentence_count"], in_sentence.sum(-1))
+        return self.layers(torch.cat([said, self.order(order.to(said.dtype))], -1)).float().squeeze(-1)
 
 
 class ExtractiveSummarization(Task[SummarizedDocument, SentenceScores]):
@@ -116,48 +129,38 @@ class ExtractiveSummarization(Task[SummarizedDocument, SentenceScores]):
         # The first call sets the tokenizer up, which must not happen while another thread is using it.
         self._tokenized([""])
 
-    @classmethod
-    def resolved(
-        cls, settings: ExtractiveSummarizationSettings, examples: Iterable[SummarizedDocument]
-    ) -> ExtractiveSummarizationSettings:
-        """With ``summary_words``, the mean over all references, where nothing says how long summaries are."""
-        if settings.budget != Budget():
-            return settings
-        lengths = [len(one.split()) for example in examples for one in example.summaries]
-        if not lengths:
-            raise ValueError(
-                "settings.summary_words is None, and the training data have no summaries to take it from; "
-                "give it, or summary_sentences"
-            )
-        return replace(settings, summary_words=max(round(sum(lengths) / len(lengths)), 1))
-
     def features(self, example: SummarizedDocument, *, training: bool) -> Iterator[Feature]:
         """Inputs of whole sentences; in training with the sentences that the references would choose.
 
         Yields:
-            "input_ids" int32, "is_global" bool; of each sentence "sentence_at" int32: its marker, and
-            "is_chosen" int64: `UNKNOWN` without training.
+            "input_ids" int32, "is_global" bool; of each sentence "sentence_at" int32: its marker,
+            "sentence_number" int32: its place in the document, and "is_chosen" int64: `UNKNOWN` without
+            training; "sentence_count" int32 [1]: of the document.
         """
         texts = sentences(example.text)
+        front = self._query(example)
+        room = self.settings.max_length - len(front) - 1
+        tokens = [ids[: room - 1] for ids in self._tokenized(texts)]
+        groups = list(_packed(tokens, room))[: self.settings.max_windows]
         is_chosen = np.full(len(texts), UNKNOWN, dtype=np.int64)
         if training:
             if not example.summaries:
                 raise ValueError(f"{example.id}: summaries is empty; it must have one to learn from")
+            # What is not read cannot be chosen: the best of the rest is.
+            read = texts[: sum(map(len, groups))]
             is_chosen[:] = 0
-            is_chosen[greedy_oracle(texts, example.summaries)] = 1
-        front = self._query(example)
-        room = self.settings.max_length - len(front) - 1
-        tokens = [ids[: room - 1] for ids in self._tokenized(texts)]
+            is_chosen[greedy_oracle(read, example.summaries)] = 1
         at = 0
-        for group in list(_packed(tokens, room))[: self.settings.max_windows]:
+        for group in groups:
             if group or not training:
-                yield self._feature(front, group, is_chosen[at : at + len(group)])
+                yield self._feature(front, group, is_chosen[at : at + len(group)], at, len(texts))
             at += len(group)
 
     def collate(self, features: Sequence[Feature], seeds: Sequence[int]) -> Batch:
-        """With "sentence_at" and "is_chosen", each [batch, sentences], negative where there is none."""
+        """With "sentence_at", "sentence_number" and "is_chosen", each [batch, sentences], negative where
+        there is none, and "sentence_count" [batch, 1]."""
         batch = super().collate(features, seeds)
-        for name in ("sentence_at", "is_chosen"):
+        for name in ("sentence_at", "sentence_number", "sentence_count", "is_chosen"):
             batch[name] = padded([one[name] for one in features], UNKNOWN).long()
         return batch
 
@@ -186,7 +189,10 @@ class ExtractiveSummarization(Task[SummarizedDocument, SentenceScores]):
         """{"id", "summary", "sentences"}: a sentence a line, and their places among those of the document."""
         texts = sentences(example.text)
         scores = [logit for one in outputs for logit in one.logits]
-        best = chosen(texts, scores, self.settings.budget, block_trigrams=self.settings.block_trigrams)
+        budget = self.settings.budget
+        if budget == Budget():
+            budget = Budget(words=_expected_words(texts, scores))
+        best = chosen(texts, scores, budget, block_trigrams=self.settings.block_trigrams)
         return {"id": example.id, "summary": "\n".join(texts[at] for at in best), "sentences": best}
 
     def score(
@@ -223,7 +229,9 @@ class ExtractiveSummarization(Task[SummarizedDocument, SentenceScores]):
             verbose=False,
         )["input_ids"]
 
-    def _feature(self, front: list[int], group: Sequence[list[int]], is_chosen: np.ndarray) -> Feature:
+    def _feature(
+        self, front: list[int], group: Sequence[list[int]], is_chosen: np.ndarray, begin: int, count: int
+    ) -> Feature:
         ids = list(front)
         at: list[int] = []
         for sentence in group:
@@ -238,6 +246,8 @@ class ExtractiveSummarization(Task[SummarizedDocument, SentenceScores]):
             "input_ids": np.array(ids, dtype=np.int32),
             "is_global": is_global,
             "sentence_at": np.array(at, dtype=np.int32),
+            "sentence_number": np.arange(begin, begin + len(group), dtype=np.int32),
+            "sentence_count": np.array([count], dtype=np.int32),
             "is_chosen": is_chosen,
         }
 
@@ -253,3 +263,32 @@ def _packed(tokens: Iterable[list[int]], room: int) -> Iterator[list[list[int]]]
         group.append(sentence)
         used += 1 + len(sentence)
     yield group
+
+
+def _order(number: Tensor, count: Tensor, tokens: Tensor) -> Tensor:
+    """[batch, sentences, `_ORDERS`] fp32: where sentences stand, most exactly near the beginning; lengths.
+
+    Args:
+        number: [batch, sentences], from 0; of padding, anything.
+        count: [batch, 1], the document's sentences.
+        tokens: [batch, sentences].
+    """
+    at, all_, long = number.clamp(min=0).float(), count.clamp(min=1).float(), tokens.float()
+    columns = (
+        at.log1p() / 2,
+        1 / (1 + at),
+        (-at / 4).exp(),
+        at / all_,
+        (all_.log() / 4).expand_as(at),
+        long.log1p() / 4,
+    )
+    return torch.stack(columns, -1)
+
+
+def _expected_words(texts: Sequence[str], logits: Sequence[float]) -> int:
+    """How many words the chosen sentences have by what a model thinks of each: a mean over all choices."""
+    each = (
+        len(text.split()) / (1 + math.exp(-min(max(logit, -50.0), 50.0)))
+        for text, logit in zip(texts, logits, strict=False)
+    )
+    return max(round(sum(each)), 1)

@@ -169,11 +169,19 @@ def save_pretrained(model: PreTrainedModel, folder: Path) -> None:
 
 
 def head_parameters(model: nn.Module) -> set[str]:
-    """Names of the parameters that are not the pretrained encoder's."""
-    if isinstance(model, PreTrainedModel):
-        prefix = f"{model.base_model_prefix}."
-        return {name for name, _ in model.named_parameters() if not name.startswith(prefix)}
-    return {name for name, _ in model.named_parameters() if not name.startswith("encoder.")}
+    """Names of the parameters that are not the pretrained encoder's.
+
+    Of a model that writes this is its decoder too, without the embeddings that both sides share: it is new
+    where the model was made of an encoder alone.
+    """
+    if not isinstance(model, PreTrainedModel):
+        return {name for name, _ in model.named_parameters() if not name.startswith("encoder.")}
+    if model.config.is_encoder_decoder and model.can_generate():
+        reads = [*model.get_encoder().parameters(), *model.get_input_embeddings().parameters()]
+        pretrained = {id(weight) for weight in reads}
+        return {name for name, weight in model.named_parameters() if id(weight) not in pretrained}
+    prefix = f"{model.base_model_prefix}."
+    return {name for name, _ in model.named_parameters() if not name.startswith(prefix)}
 
 
 def _pretrained(settings: ModelSettings, head: Head | None, config: dict[str, Any]) -> PreTrainedModel:

@@ -26,9 +26,9 @@ def train_only(model: nn.Module, part: Part) -> set[str]:
     Args:
         model: as a task built it.
         part: "all" leaves it as it is. "all_but_embeddings" freezes words, positions and segments, and what
-            is tied to them. "head" is what is not the pretrained encoder's; where the
-            projection to the vocabulary is tied to the embeddings, it is frozen with them. "new_positions"
-            is the rows of the position table that lengthening added.
+            is tied to them. "head" is what is not the pretrained encoder's, the decoder of a model that
+            writes among it; where the projection to the vocabulary is tied to the embeddings, it is frozen
+            with them. "new_positions" is the rows of the position table that lengthening added.
 
     Returns:
         Names of parameters of which only some rows are trained: their gradients are 0 elsewhere. Weight

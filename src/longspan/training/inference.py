@@ -66,15 +66,26 @@ class Predictor:
         run: the folder of a run.
         checkpoint: which of its models.
         overrides: settings of the task to change.
+        tokens: the most that are read at once; None for as many as in training, whose steps back need more
+            memory.
 
     Raises:
-        ValueError: there is no run, or no such model, or a setting is wrong.
+        ValueError: there is no run, or no such model, or a setting or ``tokens`` is wrong.
     """
 
     def __init__(
-        self, run: Path, checkpoint: Literal["best", "last"] = "best", overrides: Sequence[str] = ()
+        self,
+        run: Path,
+        checkpoint: Literal["best", "last"] = "best",
+        overrides: Sequence[str] = (),
+        *,
+        tokens: int | None = None,
     ) -> None:
+        if tokens is not None and tokens < 1:
+            raise ValueError(f"tokens is {tokens}; it must be at least 1, or None")
         self.recipe, self.task, model = load_trained(run, checkpoint, overrides)
+        batch = self.recipe.batch
+        self._tokens = tokens or batch.micro_tokens or batch.tokens
         self._processes = Processes()
         self._module = TaskModule(self.task, model.to(self._processes.device))
 
@@ -119,7 +130,7 @@ class Predictor:
             examples,
             self.features(examples) if features is None else features,
             processes=self._processes,
-            tokens=self.recipe.batch.micro_tokens or self.recipe.batch.tokens,
+            tokens=self._tokens,
             precision=lambda: torch.autocast(self._processes.device.type, torch.bfloat16, enabled=bf16),
         )
 

@@ -78,7 +78,7 @@ class OptimizerSettings:
 
     lr: float = 3e-5
     head_lr: float | None = None
-    """Of what is not the pretrained encoder; None is ``lr``."""
+    """Of what is not the pretrained encoder: heads, and decoders of models that write; None is ``lr``."""
     weight_decay: float = 0.01
     beta1: float = 0.9
     beta2: float = 0.999

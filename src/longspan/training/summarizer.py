@@ -17,6 +17,7 @@ from transformers import PreTrainedConfig
 
 from longspan.conversion.loading import load_tokenizer
 from longspan.data.examples import SummarizedDocument
+from longspan.embedded import SUMMARIZER
 from longspan.tasks.extractive_summarization import ExtractiveSummarization
 from longspan.tasks.models import ModelSettings
 from longspan.tasks.summarization import Summarization, SummarizationSettings
@@ -53,7 +54,8 @@ class Summarizer:
     """A model that summarises documents.
 
     Args:
-        source: folder of a run, or of a model, or a name on the Hub.
+        source: folder of a run, or of a model, or a name on the Hub; None for the one that comes with
+            longspan, which chooses sentences.
         words: about how many words; for models that choose sentences.
         sentences: the most sentences; for models that choose them.
         beams: how many summaries are written beside each other; for models that write.
@@ -65,7 +67,7 @@ class Summarizer:
 
     def __init__(
         self,
-        source: str,
+        source: str | None = None,
         *,
         words: int | None = None,
         sentences: int | None = None,
@@ -79,6 +81,7 @@ class Summarizer:
             "max_summary_length": max_tokens,
         }
         given = {name: value for name, value in wanted.items() if value is not None}
+        source = str(SUMMARIZER) if source is None else source
         run, checkpoint = _run_of(Path(source))
         if run is not None:
             self.task, self.model = _trained(run, checkpoint, given)
