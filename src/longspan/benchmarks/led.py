@@ -6,6 +6,7 @@ grows with the document and with what is written about it. What must hold is in 
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, cast
 
@@ -317,8 +318,10 @@ def _encoding(model: Any, document: dict[str, Tensor]) -> Callable[[], Any]:
 
 def _writing(model: Any, given: dict[str, Any], tokens: int, beams: int) -> Callable[[], Tensor]:
     def write() -> Tensor:
+        # Stock transformers repeats what was read for every beam, in place: each call has its own to spoil.
+        own = {name: copy(value) for name, value in given.items()}
         return model.generate(
-            **given, min_new_tokens=tokens, max_new_tokens=tokens, num_beams=beams, do_sample=False
+            **own, min_new_tokens=tokens, max_new_tokens=tokens, num_beams=beams, do_sample=False
         )
 
     return write

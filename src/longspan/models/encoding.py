@@ -1,6 +1,6 @@
 """What the encoders of Longformer and LED do alike: reading masks, packing, running the layers."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, cast
 
 import torch
@@ -8,6 +8,9 @@ from torch import Tensor, nn
 
 from longspan.nn.layout import Layout, Packing, lay_out, pack_examples
 from longspan.nn.longformer import SelfAttention
+
+_PIECE = 4096
+"""Tokens at a time, where only memory is at stake: enough for products to be as fast as with all."""
 
 
 class Masks(NamedTuple):
@@ -121,6 +124,24 @@ def run_layers(
         attentions=tuple(a.probabilities for a in attentions) if output_attentions else None,
         global_attentions=tuple(a.global_probabilities for a in attentions) if has_globals else None,
     )
+
+
+def in_pieces(
+    feed_forward: Callable[[Tensor], Tensor], x: Tensor, *, training: bool, tokens: int = 0
+) -> Tensor:
+    """A feed-forward network over some tokens at a time, so that its wide half needs less memory.
+
+    Args:
+        feed_forward: [batch, n, size] -> the same shape, a token at a time.
+        x: [batch, length, size].
+        training: whether dropout is drawn, whose masks must be the same when activations are computed again.
+        tokens: how many; 0 is all while training or gradients are recorded, which keep everything anyway,
+            and many otherwise.
+    """
+    if not tokens and (training or torch.is_grad_enabled() or torch.compiler.is_compiling()):
+        return feed_forward(x)
+    parts = [feed_forward(part) for part in x.split(tokens or _PIECE, 1)]
+    return parts[0] if len(parts) == 1 else torch.cat(parts, 1)
 
 
 def first_real(x: Tensor, is_padding: Tensor | None) -> Tensor:

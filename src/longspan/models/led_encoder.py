@@ -13,7 +13,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.models.led.modeling_led import LEDEncoderBaseModelOutput
 
 from longspan.models.default_globals import classification_globals
-from longspan.models.encoding import Masks, arrange, read_masks, run_layers, wanted
+from longspan.models.encoding import Masks, arrange, in_pieces, read_masks, run_layers, wanted
 from longspan.models.led_base import LEDPositions, LEDPreTrainedModel
 from longspan.models.led_config import LEDConfig
 from longspan.nn.dropout import dropout
@@ -54,13 +54,15 @@ class LEDEncoderLayer(GradientCheckpointingLayer):
         attend = self.self_attn.longformer_self_attn
         attention = cast(SelfAttention, attend(x, layout, return_probabilities=return_probabilities))
         read = dropout(self.self_attn.output(attention.context), self.dropout, self.training)
-        x = self.self_attn_layer_norm(x + read)
-        wide = dropout(self.activation_fn(self.fc1(x)), self.activation_dropout, self.training)
-        x = self.final_layer_norm(x + dropout(self.fc2(wide), self.dropout, self.training))
+        x = in_pieces(self._feed_forward, self.self_attn_layer_norm(x + read), training=self.training)
         if x.dtype == torch.float16:
             largest = torch.finfo(x.dtype).max - 1000
             x = x.clamp(-largest, largest)
         return attention._replace(context=x)
+
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        wide = dropout(self.activation_fn(self.fc1(x)), self.activation_dropout, self.training)
+        return self.final_layer_norm(x + dropout(self.fc2(wide), self.dropout, self.training))
 
 
 class LEDEncoder(LEDPreTrainedModel):

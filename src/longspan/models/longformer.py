@@ -14,7 +14,7 @@ from transformers.modeling_utils import PreTrainedModel
 from transformers.models.longformer.modeling_longformer import LongformerBaseModelOutputWithPooling
 
 from longspan.models.compact_loading import ReadsCompact
-from longspan.models.encoding import arrange, first_real, read_masks, run_layers, wanted
+from longspan.models.encoding import arrange, first_real, in_pieces, read_masks, run_layers, wanted
 from longspan.models.longformer_config import LongformerConfig
 from longspan.nn.dropout import Dropout
 from longspan.nn.layout import Layout
@@ -137,10 +137,11 @@ class LongformerLayer(GradientCheckpointingLayer):
         """[batch, length, hidden_size] -> the same, with the probabilities when asked for."""
         attention: SelfAttention = self.attention.self(x, layout, return_probabilities=return_probabilities)
         x = self.attention.output(attention.context, x)
-        # A few tokens at a time, if the configuration says so: the wide half then needs less memory.
-        parts = [x] if not self.chunk_size_feed_forward else x.split(self.chunk_size_feed_forward, 1)
-        wide = [self.output(self.intermediate(part), part) for part in parts]
-        return attention._replace(context=wide[0] if len(wide) == 1 else torch.cat(wide, 1))
+        x = in_pieces(self._feed_forward, x, training=self.training, tokens=self.chunk_size_feed_forward)
+        return attention._replace(context=x)
+
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        return self.output(self.intermediate(x), x)
 
 
 class LongformerEncoder(nn.Module):
