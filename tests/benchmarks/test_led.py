@@ -92,7 +92,10 @@ def test_growth_finds_what_is_kept_for_pairs(paired: int, monkeypatch: pytest.Mo
         ({"heads": 3}, "d_model is 32; it must be a multiple of heads = 3"),
         ({"new_tokens": 0}, "new_tokens is 0"),
         ({"output_lengths": (16, 32)}, "output_lengths is .16, 32.; it must be at least three"),
-        ({"document_lengths": (16, 32, 65)}, "document_lengths is .16, 32, 65.; .* each twice the one before"),
+        (
+            {"document_lengths": (16, 32, 65)},
+            "document_lengths is .16, 32, 65.; .* each twice the one before",
+        ),
     ],
 )
 def test_wrong_settings_are_refused(changes: dict[str, Any], message: str) -> None:

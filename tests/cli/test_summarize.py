@@ -115,7 +115,13 @@ def test_a_model_writes_as_its_authors_say_unless_told(led: Path, tmp_path: Path
 
     folder = tmp_path / "led"
     shutil.copytree(led, folder)
-    own = {"num_beams": 2, "length_penalty": 2.0, "no_repeat_ngram_size": 3, "max_length": 20, "min_length": 9}
+    own = {
+        "num_beams": 2,
+        "length_penalty": 2.0,
+        "no_repeat_ngram_size": 3,
+        "max_length": 20,
+        "min_length": 9,
+    }
     tokens = {"decoder_start_token_id": 2, "eos_token_id": 2, "pad_token_id": 1}
     GenerationConfig(**own, **tokens).save_pretrained(folder)
     usual = Summarizer(str(folder))

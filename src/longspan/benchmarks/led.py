@@ -128,8 +128,8 @@ def memory(setting: Setting) -> Iterator[Result]:
 def growth(setting: Setting) -> Iterator[Result]:
     """What a training step of ours takes more, over the lengths of documents and of outputs.
 
-    With a window w and g global tokens, n_s tokens of the document and n_t of the output, attention may
-    keep (w + g) n_s + n_s n_t + n_t^2 numbers, or w n_t in place of the last with a window in the decoder. Where
+    With a window w and g global tokens, n_s tokens of the document and n_t of the output, attention may keep
+    (w + g) n_s + n_s n_t + n_t^2 numbers, or w n_t in place of the last with a window in the decoder. Where
     nothing is kept for a pair of tokens, memory is linear in both lengths, with such a window or without, and
     the window saves time alone.
     """
@@ -140,7 +140,9 @@ def growth(setting: Setting) -> Iterator[Result]:
     over_outputs = {outputs[0]: over_documents[documents[0]]}
     over_outputs |= {length: _step_bytes(setting, documents[0], length) for length in outputs[1:]}
     yield _linear(over_outputs, "output", beside)
-    windowed = {length: _step_bytes(setting, documents[0], length, setting.causal_window) for length in outputs}
+    windowed = {
+        length: _step_bytes(setting, documents[0], length, setting.causal_window) for length in outputs
+    }
     yield _linear(windowed, "output, window in the decoder", beside)
     yield _of_pairs(setting, over_documents, over_outputs)
     (seconds,) = _fresh("time_decoders", setting)

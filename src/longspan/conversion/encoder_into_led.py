@@ -6,8 +6,8 @@ chosen, as in Rothe et al. (2020), its attention to the document is drawn at ran
 written before training.
 
 Writing begins with the token that texts begin with, and not, as BART's does, with the one that ends them and
-then this one: layers of an encoder make nearly the same of both, so that the decoder could not tell whether it
-has begun.
+then this one: layers of an encoder make nearly the same of both, so that the decoder could not tell whether
+it has begun.
 
 LED's norms have an epsilon of 1e-5; where the source has another one, outputs differ by about as much.
 """
@@ -61,8 +61,8 @@ def encoder_into_led(
         decoder_layers: of the new decoder, at most as many as the encoder has.
         max_output: the most tokens that can be written.
         positions: where new rows of the encoder's position table come from; see `position_tables.extend`.
-        start: the token that writing begins with; that of the source by default. BERT's configuration names none:
-            take the ``cls_token_id`` of its tokenizer.
+        start: the token that writing begins with; that of the source by default. BERT's configuration names
+            none: take the ``cls_token_id`` of its tokenizer.
         seed: of what is drawn at random.
 
     Raises:

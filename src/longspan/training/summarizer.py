@@ -171,14 +171,15 @@ def _pretrained(source: str, given: dict[str, int]) -> tuple[Any, Any]:
     usual = SummarizationSettings(
         max_length=next((fields[n] for n in _LENGTHS if fields.get(n)), _MOST_TOKENS)
     )
-    most = fields.get("max_decoder_position_embeddings") or fields.get("max_position_embeddings") or _MOST_TOKENS
+    positions = (fields.get(name) for name in ("max_decoder_position_embeddings", "max_position_embeddings"))
+    most = next((count for count in positions if count), _MOST_TOKENS)
     settings = replace(usual, max_summary_length=min(most, usual.max_summary_length))
     settings = replace(settings, **cast(Any, given))
     model: Any = Summarization(settings, tokenizer).build(ModelSettings(source=source))
-    own = _of_authors(model.generation_config, most)
-    settings = replace(settings, **{name: value for name, value in own.items() if name not in given})
-    least = min(settings.min_summary_length, settings.max_summary_length)
-    return Summarization(replace(settings, min_summary_length=least), tokenizer), model
+    own = {n: value for n, value in _of_authors(model.generation_config, most).items() if n not in given}
+    longest = own.get("max_summary_length", settings.max_summary_length)
+    own["min_summary_length"] = min(own.get("min_summary_length", 0), longest)
+    return Summarization(replace(settings, **own), tokenizer), model
 
 
 def _of_authors(own: GenerationConfig, most: int) -> dict[str, Any]:
