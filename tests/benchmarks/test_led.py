@@ -57,13 +57,45 @@ def test_every_group_measures_what_has_a_bar() -> None:
     assert bars == {(each.name, each.direction) for each in results if each.passed is not None}
 
 
+def bytes_of(document: int, output: int, *, squared: int, paired: int) -> int:
+    return 1000 + 7 * document + 3 * output + squared * output**2 + paired * document * output
+
+
+@pytest.mark.parametrize(("squared", "ratio"), [(0, 1.0), (1000, 2.0)])
+def test_growth_tells_linear_from_quadratic(squared: int, ratio: float) -> None:
+    found = {length: bytes_of(32, length, squared=squared, paired=0) for length in TINY.output_lengths}
+    said = led._linear(found, "output", "32 tokens of the document")
+    assert said.value == pytest.approx(ratio, rel=1e-3)
+    assert said.passed == (ratio < 1.25)
+    assert "32 tokens of the document" in said.detail
+
+
+@pytest.mark.parametrize("paired", [0, 288])
+def test_growth_finds_what_is_kept_for_pairs(paired: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(setting: led.Setting, document: int, output: int, causal_window: int | None = None) -> int:
+        return bytes_of(document, output, squared=5, paired=paired)
+
+    monkeypatch.setattr(led, "_step_bytes", measured)
+    documents, outputs = TINY.document_lengths, TINY.output_lengths
+    said = led._of_pairs(
+        TINY,
+        {length: measured(TINY, length, outputs[0]) for length in documents},
+        {length: measured(TINY, documents[0], length) for length in outputs},
+    )
+    assert said.value == paired
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"window": 5}, "window is 5; Hugging Face needs an even one"),
         ({"heads": 3}, "d_model is 32; it must be a multiple of heads = 3"),
         ({"new_tokens": 0}, "new_tokens is 0"),
-        ({"output_lengths": (32, 16)}, "output_lengths is .32, 16.; it must be at least two"),
+        ({"output_lengths": (16, 32)}, "output_lengths is .16, 32.; it must be at least three"),
+        (
+            {"document_lengths": (16, 32, 65)},
+            "document_lengths is .16, 32, 65.; .* each twice the one before",
+        ),
     ],
 )
 def test_wrong_settings_are_refused(changes: dict[str, Any], message: str) -> None:

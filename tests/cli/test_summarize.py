@@ -2,17 +2,21 @@
 
 import io
 import json
+import shutil
 import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from transformers.utils import logging
 
 from longspan.cli.main import main
+from longspan.data.examples import SummarizedDocument
 from longspan.training.loop import train
 from longspan.training.recipe import read_recipe
+from longspan.training.summarizer import Summarizer
 from tests.data.small_pdf import small_pdf
 from tests.tasks.tiny import tiny_led, tiny_longformer
 
@@ -104,6 +108,36 @@ def test_summaries_are_written(
     assert set(record) == {"id", "summary", "tokens", "tokens_read"} and record["id"] == str(text)
     # The run reads 64 tokens, two of which are special; the model by itself 512.
     assert (record["tokens_read"] == 62) == ("the model read the first 62 of" in said.err) == (kind == "run")
+
+
+def test_a_model_writes_as_its_authors_say_unless_told(led: Path, tmp_path: Path) -> None:
+    from transformers import GenerationConfig
+
+    folder = tmp_path / "led"
+    shutil.copytree(led, folder)
+    own = {
+        "num_beams": 2,
+        "length_penalty": 2.0,
+        "no_repeat_ngram_size": 3,
+        "max_length": 20,
+        "min_length": 9,
+    }
+    tokens = {"decoder_start_token_id": 2, "eos_token_id": 2, "pad_token_id": 1}
+    GenerationConfig(**own, **tokens).save_pretrained(folder)
+    usual = Summarizer(str(folder))
+    settings = usual.task.settings
+    assert (settings.num_beams, settings.length_penalty, settings.no_repeat_ngram_size) == (2, 2.0, 3)
+    assert (settings.max_summary_length, settings.min_summary_length) == (19, 8)
+    example = SummarizedDocument(id="a", text=SENTENCES[0])
+    batch = usual.task.collate([next(usual.task.features(example, training=False))], [0])
+    (said,) = usual.task.outputs(usual.model, batch)
+    ids = batch["input_ids"]
+    authors = usual.model.generate(ids, attention_mask=torch.ones_like(ids), global_attention_mask=(ids == 0))
+    assert said.tokens == authors[0].tolist()
+    told = Summarizer(str(folder), beams=1, max_tokens=5).task.settings
+    assert (told.num_beams, told.max_summary_length, told.min_summary_length) == (1, 5, 5)
+    silent = Summarizer(str(led)).task.settings
+    assert (silent.num_beams, silent.no_repeat_ngram_size, silent.min_summary_length) == (4, 0, 0)
 
 
 def test_documents_of_all_kinds_and_standard_input(

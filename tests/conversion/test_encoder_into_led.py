@@ -50,6 +50,16 @@ def test_the_decoder_begins_with_layers_of_the_encoder() -> None:
         assert torch.equal(one, same)
 
 
+def test_writing_begins_with_what_texts_begin_with() -> None:
+    roberta = short_model("RobertaModel", bos_token_id=3, eos_token_id=4)
+    bert = short_model("BertModel", sep_token_id=4)
+    for source, start, expected in ((roberta, None, 3), (bert, 7, 7), (bert, None, 4)):
+        long: Any = encoder_into_led(source, max_length=100, window=8, decoder_layers=1, start=start)
+        assert long.config.eos_token_id == 4
+        assert long.config.decoder_start_token_id == long.config.bos_token_id == expected
+        assert int(long.generate(torch.tensor([[5, 6]]), max_new_tokens=1)[0, 0]) == expected
+
+
 def test_the_decoder_learns_as_a_head_does() -> None:
     """Nothing of it but the embeddings, which the encoder shares, was learned for this before."""
     long = encoder_into_led(short_model("RobertaModel"), max_length=100, window=8, decoder_layers=1)

@@ -101,9 +101,30 @@ def test_the_loss_is_that_of_the_model(tmp_path: Path) -> None:
     torch.testing.assert_close(smooth.total, 0.9 * loss.total + 0.1 * uniform)
 
 
-def test_an_led_learns_to_write(tmp_path: Path) -> None:
+def test_what_the_decoder_begins_with_is_not_to_be_said(tmp_path: Path) -> None:
+    """A decoder that begins with <s> says the first word next."""
+    task = make()
+    model: Any = task.build(ModelSettings(source=str(tiny_led(tmp_path, decoder_start_token_id=0)))).eval()
+    batch = task.collate(list(task.features(DOCUMENTS[1], training=True)), [0, 0])
+    loss = task.loss(model, batch)
+    words = batch["labels"][:, 1:]
+    assert bool((batch["labels"][:, 0] == 0).all()) and loss.targets == (words != NO_LABEL).sum()
+    logits = model(
+        input_ids=batch["input_ids"],
+        attention_mask=batch["attention_mask"],
+        global_attention_mask=batch["is_global"].long(),
+        decoder_input_ids=batch["labels"][:, :-1].clamp(min=1).index_fill(1, torch.tensor([0]), 0),
+    ).logits
+    expected = torch.nn.functional.cross_entropy(
+        logits.flatten(0, 1), words.flatten(), ignore_index=NO_LABEL, reduction="sum"
+    )
+    torch.testing.assert_close(loss.total, expected)
+
+
+@pytest.mark.parametrize("start", [2, 0])
+def test_an_led_learns_to_write(start: int, tmp_path: Path) -> None:
     task, documents = make(num_beams=3), [DOCUMENTS[0], DOCUMENTS[2]]
-    model = task.build(ModelSettings(source=str(tiny_led(tmp_path))))
+    model = task.build(ModelSettings(source=str(tiny_led(tmp_path, decoder_start_token_id=start))))
     learn(task, model, documents, steps=60, learning_rate=1e-2)
     said = predictions(task, model, documents)
     assert [one["summary"] for one in said] == ["A river flows.", "Ada."]

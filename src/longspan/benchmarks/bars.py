@@ -89,14 +89,18 @@ CHAR_LM_BOUNDS: dict[str, dict[str, Bound]] = {
 LED_BOUNDS: dict[str, dict[str, Bound]] = {
     "encoder, times as fast as Hugging Face": {"forward": Bound(2.0, True)},
     "writing, memory, times less than Hugging Face": {"forward": Bound(5.0, True)},
+    "memory a token of the document, last step against first": {"training": Bound(1.25, False)},
+    "memory a token of the output, last step against first": {"training": Bound(1.25, False)},
+    "memory a token of the output, window in the decoder, last step against first": {
+        "training": Bound(1.25, False)
+    },
     # Shown, not judged.
     "encoder, tokens per second": {},
     "first token, times as fast as Hugging Face": {},
     "writing, times as fast as Hugging Face": {},
     "writing with beams, times as fast as Hugging Face": {},
-    "memory, GB more for as many tokens of the document again": {},
-    "memory, GB more for as many tokens of the output again": {},
-    "memory, GB more for as many tokens of the output again, window in the decoder": {},
+    "memory of a pair of tokens, document and output, in bytes": {},
+    "window in the decoder, times as fast as none": {},
 }
 
 

@@ -8,6 +8,7 @@ grows with the document and with what is written about it. What must hold is in 
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from typing import Any, Literal, cast
 
 import torch
@@ -44,9 +45,11 @@ class Setting:
     new_tokens: int = 32
     beams: int = 4
     document_lengths: tuple[int, ...] = (4096, 8192, 16384)
-    """Of the growth of memory."""
-    output_lengths: tuple[int, ...] = (512, 1024, 2048, 4096)
-    """Of the growth of memory; the document then has the first of ``document_lengths``."""
+    """Of growth, each twice the one before; the output then has the first of ``output_lengths``."""
+    output_lengths: tuple[int, ...] = (2048, 4096, 8192)
+    """Of growth, each twice the one before; the document then has the first of ``document_lengths``."""
+    few_words: int = 1024
+    """The vocabulary of growth: a token's logits over all words would hide what attention takes."""
     causal_window: int = 256
     """Of the decoder, where it has one."""
     impl: Implementation = "native"
@@ -62,8 +65,9 @@ class Setting:
             raise ValueError(f"window is {self.window}; Hugging Face needs an even one, at least 4")
         for name in ("document_lengths", "output_lengths"):
             lengths = getattr(self, name)
-            if len(lengths) < 2 or list(lengths) != sorted(set(lengths)):
-                raise ValueError(f"{name} is {lengths}; it must be at least two, from short to long")
+            doubled = [2 * length for length in lengths[:-1]]
+            if len(lengths) < 3 or list(lengths[1:]) != doubled:
+                raise ValueError(f"{name} is {lengths}; it must be at least three, each twice the one before")
 
 
 QUICK = Setting(
@@ -76,8 +80,9 @@ QUICK = Setting(
     length=96,
     new_tokens=4,
     beams=2,
-    document_lengths=(64, 128),
-    output_lengths=(16, 32),
+    document_lengths=(32, 64, 128),
+    output_lengths=(8, 16, 32),
+    few_words=99,
     causal_window=4,
     repetitions=1,
 )
@@ -122,18 +127,29 @@ def memory(setting: Setting) -> Iterator[Result]:
 
 
 def growth(setting: Setting) -> Iterator[Result]:
-    """Peak of a training step of ours beyond the weights, over the lengths of documents and of outputs.
+    """What a training step of ours takes more, over the lengths of documents and of outputs.
 
-    With a window w and g global tokens, n_s tokens of the document and n_t of the output: the encoder keeps
-    (w + g) n_s, attention to the document n_s n_t at most, and the decoder's own n_t^2, or w n_t with a
-    window.
+    With a window w and g global tokens, n_s tokens of the document and n_t of the output, attention may keep
+    (w + g) n_s + n_s n_t + n_t^2 numbers, or w n_t in place of the last with a window in the decoder. Where
+    nothing is kept for a pair of tokens, memory is linear in both lengths, with such a window or without, and
+    the window saves time alone.
     """
-    shortest = setting.document_lengths[0]
-    grown = [(length, setting.output_lengths[0]) for length in setting.document_lengths]
-    yield _growth(setting, "document", grown, None)
-    grown = [(shortest, length) for length in setting.output_lengths]
-    for causal_window in (None, setting.causal_window):
-        yield _growth(setting, "output", grown, causal_window)
+    documents, outputs = setting.document_lengths, setting.output_lengths
+    over_documents = {length: _step_bytes(setting, length, outputs[0]) for length in documents}
+    yield _linear(over_documents, "document", f"{outputs[0]} tokens of the output")
+    beside = f"{documents[0]} tokens of the document"
+    over_outputs = {outputs[0]: over_documents[documents[0]]}
+    over_outputs |= {length: _step_bytes(setting, documents[0], length) for length in outputs[1:]}
+    yield _linear(over_outputs, "output", beside)
+    windowed = {
+        length: _step_bytes(setting, documents[0], length, setting.causal_window) for length in outputs
+    }
+    yield _linear(windowed, "output, window in the decoder", beside)
+    yield _of_pairs(setting, over_documents, over_outputs)
+    (seconds,) = _fresh("time_decoders", setting)
+    detail = f"{seconds['full']:.3g} s against {seconds['window']:.3g} s, {outputs[-1]} tokens of the output"
+    name = "window in the decoder, times as fast as none"
+    yield result(name, "training", seconds["full"] / seconds["window"], f"{detail}, {beside}")
 
 
 GROUPS: dict[str, Callable[[Setting], Iterable[Result]]] = {
@@ -274,20 +290,51 @@ def training_memory(
     yield peak_extra_bytes(step)
 
 
-def _growth(setting: Setting, what: str, lengths: list[tuple[int, int]], causal_window: int | None) -> Result:
-    """Memory at several lengths; the value is what the step from the last but one to the last adds."""
-    found: list[int] = []
-    for pair in lengths:
-        found += _fresh("training_memory", setting, lengths=pair, causal_window=causal_window)
-    named = [
-        f"{pair[0 if what == 'document' else 1]}: {size / 1e9:.3g}"
-        for pair, size in zip(lengths, found, strict=True)
-    ]
-    other = lengths[0][1 if what == "document" else 0]
-    other = f"{other} tokens of the {'output' if what == 'document' else 'document'}"
-    suffix = "" if causal_window is None else ", window in the decoder"
-    name = f"memory, GB more for as many tokens of the {what} again{suffix}"
-    return result(name, "training", (found[-1] - found[-2]) / 1e9, f"GB at {', '.join(named)}; {other}")
+def time_decoders(*, setting: dict[str, Any], threads: int) -> Iterator[dict[str, float]]:
+    """In a fresh process: seconds of a training step about the longest output, with a window and without."""
+    size = _setting({**setting, "vocabulary": setting["few_words"]}, threads)
+    calls: dict[str, Callable[[], Tensor]] = {}
+    for name, causal_window in (("full", None), ("window", size.causal_window)):
+        model = make_models(size, ("ours",), causal_window=causal_window)["ours"].train()
+        calls[name] = _training_step(model, size, size.document_lengths[0], size.output_lengths[-1])
+    times = interleaved(calls, repetitions=size.repetitions)
+    yield {name: timing.median for name, timing in times.items()}
+
+
+def _step_bytes(setting: Setting, document: int, output: int, causal_window: int | None = None) -> int:
+    small = replace(setting, vocabulary=setting.few_words)
+    (found,) = _fresh("training_memory", small, lengths=(document, output), causal_window=causal_window)
+    return found
+
+
+def _linear(found: dict[int, int], of: str, beside: str) -> Result:
+    """Memory a token in the last step over that in the first: 1 where growth is linear, 2 where quadratic.
+
+    Args:
+        found: bytes by length.
+        of: which length.
+        beside: the other length, which is the same in all of them.
+    """
+    (first, *_, last) = (
+        (found[longer] - found[shorter]) / (longer - shorter) for shorter, longer in pairwise(found)
+    )
+    shown = ", ".join(f"{length}: {size / 1e9:.3g}" for length, size in found.items())
+    detail = f"{last / 1e3:.0f} KB a token; GB at {shown}; {beside}"
+    # Tiny sizes fit into memory that the process has already.
+    ratio = last / max(first, 1.0)
+    return result(f"memory a token of the {of}, last step against first", "training", ratio, detail)
+
+
+def _of_pairs(setting: Setting, over_documents: dict[int, int], over_outputs: dict[int, int]) -> Result:
+    """Bytes that both lengths together take beyond what each takes alone, for each of their pairs."""
+    short, long = setting.document_lengths[0], setting.document_lengths[-1]
+    few, many = setting.output_lengths[0], setting.output_lengths[-1]
+    both = _step_bytes(setting, long, many) + over_documents[short]
+    more = both - over_documents[long] - over_outputs[many]
+    kept = 4 * setting.layers * setting.heads
+    detail = f"{short} to {long} and {few} to {many} tokens; a number for each head would be {kept}"
+    name = "memory of a pair of tokens, document and output, in bytes"
+    return result(name, "training", more / ((long - short) * (many - few)), detail)
 
 
 def _fresh(function: str, setting: Setting, **more: Any) -> list[Any]:

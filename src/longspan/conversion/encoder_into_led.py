@@ -5,6 +5,10 @@ decoder has no source: its self-attention and feed-forward layers begin as layer
 chosen, as in Rothe et al. (2020), its attention to the document is drawn at random. Nothing sensible is
 written before training.
 
+Writing begins with the token that texts begin with, and not, as BART's does, with the one that ends them and
+then this one: layers of an encoder make nearly the same of both, so that the decoder could not tell whether
+it has begun.
+
 LED's norms have an epsilon of 1e-5; where the source has another one, outputs differ by about as much.
 """
 
@@ -45,6 +49,7 @@ def encoder_into_led(
     decoder_layers: int = 3,
     max_output: int = 1024,
     positions: Method = "copy",
+    start: int | None = None,
     seed: int = 0,
 ) -> LEDForConditionalGeneration:
     """A new LED around the encoder of ``source``, which is not changed.
@@ -56,6 +61,8 @@ def encoder_into_led(
         decoder_layers: of the new decoder, at most as many as the encoder has.
         max_output: the most tokens that can be written.
         positions: where new rows of the encoder's position table come from; see `position_tables.extend`.
+        start: the token that writing begins with; that of the source by default. BERT's configuration names
+            none: take the ``cls_token_id`` of its tokenizer.
         seed: of what is drawn at random.
 
     Raises:
@@ -73,7 +80,8 @@ def encoder_into_led(
         raise ValueError(f"decoder_layers is {decoder_layers}; it must be from 1 to the encoder's {layers}")
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model = LEDForConditionalGeneration(_config(long, max_length, window, decoder_layers, max_output))
+        config = _config(long, max_length, window, decoder_layers, max_output, start)
+        model = LEDForConditionalGeneration(config)
     weights = {name: x.detach() for name, x in long.state_dict().items()}
     copied = dict(_embeddings(weights, long, model))
     for layer in range(layers):
@@ -102,7 +110,12 @@ def _even_odds(model: LEDForConditionalGeneration) -> None:
 
 
 def _config(
-    long: PreTrainedModel, max_length: int, window: int, decoder_layers: int, max_output: int
+    long: PreTrainedModel,
+    max_length: int,
+    window: int,
+    decoder_layers: int,
+    max_output: int,
+    start: int | None,
 ) -> LEDConfig:
     old = long.config
     # BERT has no token that ends a text but its separator.
@@ -111,6 +124,8 @@ def _config(
         raise ValueError(
             "config.eos_token_id and sep_token_id are None; one of them must end what is written"
         )
+    if start is None:
+        start = end if old.bos_token_id is None else old.bos_token_id
     return LEDConfig(
         vocab_size=old.vocab_size,
         d_model=old.hidden_size,
@@ -127,9 +142,9 @@ def _config(
         max_encoder_position_embeddings=max_length,
         max_decoder_position_embeddings=max_output,
         pad_token_id=old.pad_token_id,
-        bos_token_id=end if old.bos_token_id is None else old.bos_token_id,
+        bos_token_id=start,
         eos_token_id=end,
-        decoder_start_token_id=end,
+        decoder_start_token_id=start,
     )
 
 

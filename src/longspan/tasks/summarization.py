@@ -111,8 +111,11 @@ class Summarization(Task[SummarizedDocument, Written]):
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """Cross entropy, a target a token of a summary."""
-        labels = batch["labels"]
-        given: Tensor = cast(Any, model).prepare_decoder_input_ids_from_labels(labels)
+        labels, writer = batch["labels"], cast(Any, model)
+        if bool((labels[:, 0] == writer.config.decoder_start_token_id).all()):
+            # What the tokenizer begins a text with is what the decoder begins with: given, not to be said.
+            labels = labels[:, 1:]
+        given: Tensor = writer.prepare_decoder_input_ids_from_labels(labels)
         logits: Tensor = model(
             **inputs_of(model, batch), decoder_input_ids=given, use_cache=False, return_dict=True
         ).logits

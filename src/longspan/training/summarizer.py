@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 import torch
-from transformers import PreTrainedConfig
+from transformers import GenerationConfig, PreTrainedConfig
 
 from longspan.conversion.loading import load_tokenizer
 from longspan.data.examples import SummarizedDocument
@@ -171,10 +171,35 @@ def _pretrained(source: str, given: dict[str, int]) -> tuple[Any, Any]:
     usual = SummarizationSettings(
         max_length=next((fields[n] for n in _LENGTHS if fields.get(n)), _MOST_TOKENS)
     )
-    most = fields.get("max_decoder_position_embeddings") or fields.get("max_position_embeddings")
-    settings = replace(usual, max_summary_length=min(most or _MOST_TOKENS, usual.max_summary_length))
-    task = Summarization(replace(settings, **cast(Any, given)), tokenizer)
-    return task, task.build(ModelSettings(source=source))
+    positions = (fields.get(name) for name in ("max_decoder_position_embeddings", "max_position_embeddings"))
+    most = next((count for count in positions if count), _MOST_TOKENS)
+    settings = replace(usual, max_summary_length=min(most, usual.max_summary_length))
+    settings = replace(settings, **cast(Any, given))
+    model: Any = Summarization(settings, tokenizer).build(ModelSettings(source=source))
+    own = {n: value for n, value in _of_authors(model.generation_config, most).items() if n not in given}
+    longest = own.get("max_summary_length", settings.max_summary_length)
+    own["min_summary_length"] = min(own.get("min_summary_length", 0), longest)
+    return Summarization(replace(settings, **own), tokenizer), model
+
+
+def _of_authors(own: GenerationConfig, most: int) -> dict[str, Any]:
+    """What a model's authors say of how it writes, as settings; nothing where they are silent.
+
+    Args:
+        own: of the model.
+        most: tokens that it can write.
+    """
+    said = {
+        "num_beams": own.num_beams,
+        "length_penalty": own.length_penalty,
+        "no_repeat_ngram_size": own.no_repeat_ngram_size,
+    }
+    # transformers counts the token that a text begins with too.
+    if own.max_length is not None:
+        said["max_summary_length"] = min(max(own.max_length - 1, 3), most)
+    if own.min_length:
+        said["min_summary_length"] = own.min_length - 1
+    return {name: value for name, value in said.items() if value is not None}
 
 
 def _check(given: Iterable[str], task: str, source: str) -> None:
