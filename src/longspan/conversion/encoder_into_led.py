@@ -124,8 +124,8 @@ def _config(
         raise ValueError(
             "config.eos_token_id and sep_token_id are None; one of them must end what is written"
         )
-    if start is None:
-        start = end if old.bos_token_id is None else old.bos_token_id
+    usual: int = end if old.bos_token_id is None else old.bos_token_id
+    begin = usual if start is None else start
     return LEDConfig(
         vocab_size=old.vocab_size,
         d_model=old.hidden_size,
@@ -142,9 +142,9 @@ def _config(
         max_encoder_position_embeddings=max_length,
         max_decoder_position_embeddings=max_output,
         pad_token_id=old.pad_token_id,
-        bos_token_id=start,
+        bos_token_id=begin,
         eos_token_id=end,
-        decoder_start_token_id=start,
+        decoder_start_token_id=begin,
     )
 
 
