@@ -127,7 +127,7 @@ def test_error_falls_with_the_root_of_the_features() -> None:
 
 def dense(q: Tensor, k: Features, v: Tensor) -> Tensor:
     """Causal linear attention, written out."""
-    weights = q @ k.relative_to(k.log.amax()).transpose(-1, -2)
+    weights = q @ k.relative_to(k.largest.amax()).transpose(-1, -2)
     weights = weights.tril()
     return weights @ v / weights.sum(-1, keepdim=True)
 
@@ -186,7 +186,7 @@ def test_state_goes_on() -> None:
     state, said = None, list[Tensor]()
     with torch.no_grad():
         for piece in (slice(0, 7), slice(7, 8), slice(8, 30)):
-            keys = Features(k.log[:, :, piece], None)
+            keys = Features(k.along[:, :, piece], k.shift[:, :, piece], None)
             out, state = causal_linear_attention(q[:, :, piece], keys, v[:, :, piece], chunk=4, state=state)
             said.append(out)
     torch.testing.assert_close(torch.cat(said, 2), whole, **EXACT)
@@ -197,7 +197,7 @@ def test_padding_counts_for_nothing(form: str) -> None:
     q, k, v = inputs(20, cast(Form, form))
     is_padding = torch.zeros(2, 20, dtype=torch.bool)
     is_padding[:, :4] = True
-    rest = Features(k.log[:, :, 4:], None if k.factor is None else k.factor[:, :, 4:])
+    rest = Features(*(None if x is None else x[:, :, 4:] for x in k))  # pyright: ignore[reportArgumentType]
     for causal in (True, False):
         both = [
             causal_linear_attention(*call, chunk=3)[0] if causal else linear_attention(*call)
