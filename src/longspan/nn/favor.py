@@ -60,8 +60,8 @@ def draw_directions(
 class Features(NamedTuple):
     """Features factor * exp(along + shift) of vectors, up to a common factor.
 
-    Sums are made when exponentials are: tensors with a number for every feature are large, and each costs more
-    to write than to compute.
+    They are added where the exponential is taken: tensors with a number for every feature are large, and cost
+    more to write than to compute.
     """
 
     along: Tensor
@@ -189,7 +189,12 @@ def _without_padding(k: Features, is_padding: Tensor | None) -> Features:
     if is_padding is None:
         return k
     hidden = is_padding[:, None, :, None]
-    return k._replace(along=k.along.masked_fill(hidden, 0.0), shift=k.shift.masked_fill(hidden, -torch.inf))
+    # All three, so that a NaN there cannot pass through 0 * NaN.
+    return Features(
+        k.along.masked_fill(hidden, 0.0),
+        k.shift.masked_fill(hidden, -torch.inf),
+        None if k.factor is None else k.factor.masked_fill(hidden, 0.0),
+    )
 
 
 def _quotient(sums: Tensor) -> Tensor:
