@@ -44,8 +44,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
 CAUSAL = ("adaptive-span",)
 """Those that are measured looking back, since they have no other form."""
 TOLERANCE = 1e-4
-PACKAGE_TOLERANCE = {"linformer-package": 1e-4, "performer-package": 0.02}
-"""performer-pytorch adds an epsilon to every feature, and so computes a little less."""
+PACKAGE_TOLERANCE = {"linformer-package": 1e-4, "performer-package": 2e-3}
+"""performer-pytorch adds an epsilon to every feature, of which there is something left in its outputs."""
 RIVALS = {
     "window, times as fast as linformer": ("window", "linformer"),
     "linformer, times as fast as the package": ("linformer", "linformer-package"),
@@ -177,7 +177,8 @@ def _package_error(name: str, plan: Plan) -> float:
             made.kind.summaries.weight.copy_(torch.stack([given.proj_k.T, given.proj_v.T])[:, None])
         else:
             made.kind.directions.copy_(given.fast_attention.projection_matrix)
-        x = torch.randn(1, 320, plan.heads * plan.head_dim)
+        # So short that no feature is small beside that epsilon.
+        x = 0.3 * torch.randn(1, 320, plan.heads * plan.head_dim)
         expected = ours.call(x)
         return float((theirs.call(x) - expected).norm() / expected.norm())
 
