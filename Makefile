@@ -37,6 +37,7 @@ bench: setup
 	$(BIN)/longspan bench model --output benchmarks/results
 	$(BIN)/longspan bench char-lm --output benchmarks/results
 	$(BIN)/longspan bench led --output benchmarks/results
+	$(BIN)/longspan bench kinds --output benchmarks/results
 
 clean:
 	rm -rf .venv build dist demo src/*.egg-info

@@ -43,6 +43,9 @@ def positions_of(name: str, *, causal: bool) -> list[str]:
     ]
 
 
+STRIDED = [
+    {"form": "strided", "stride": 3, "summary": 1, "parts": one} for one in ("heads", "layers", "merged")
+]
 CAUSAL_CASES = [(name, one) for name in CAUSAL for one in positions_of(name, causal=True)]
 ENCODER_CASES = [(name, one) for name in ENCODERS for one in positions_of(name, causal=False)]
 
@@ -67,6 +70,121 @@ def test_padding_changes_nothing(name: str, positions: str) -> None:
     torch.testing.assert_close(padded[1:, :29], logits(model, ids[1:, :29]), **EXACT)
     noisy = torch.where(mask == 0, (ids + 7) % 64, ids)
     torch.testing.assert_close(logits(model, noisy, attention_mask=mask)[1:, :29], padded[1:, :29], **EXACT)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_padding_changes_no_gradient(name: str) -> None:
+    """A text that is nothing but padding, too."""
+    ids, grads = tokens(3, 40), list[dict[str, torch.Tensor]]()
+    mask = torch.ones_like(ids)
+    mask[1, 29:], mask[2] = 0, 0
+    for padded in (True, False):
+        model = encoder(name, positions="none")
+        if padded:
+            losses = [model(ids, attention_mask=mask, labels=ids.masked_fill(mask == 0, -100)).loss * 69]
+        else:
+            losses = [
+                model(ids[row : row + 1, :length], labels=ids[row : row + 1, :length]).loss * length
+                for row, length in ((0, 40), (1, 29))
+            ]
+        torch.stack(losses).sum().backward()
+        grads.append({key: one.grad for key, one in model.named_parameters() if one.grad is not None})
+    assert grads[0].keys() == grads[1].keys()
+    for key, one in grads[0].items():
+        torch.testing.assert_close(one, grads[1][key], atol=1e-10, rtol=1e-8, msg=key)
+
+
+@pytest.mark.parametrize(
+    ("name", "causal"), [(name, True) for name in CAUSAL] + [(name, False) for name in ENCODERS]
+)
+def test_short_texts_and_half_precision_work(name: str, causal: bool) -> None:
+    for length in (1, 2, 63, 64):
+        model: Any = (causal_lm if causal else encoder)(name, positions="none").bfloat16().train()
+        ids = tokens(1, length)
+        said = model(ids)
+        said.logits.float().square().mean().backward()
+        assert said.logits.dtype == torch.bfloat16 and said.logits.isfinite().all()
+        for key, one in model.named_parameters():
+            assert one.grad is None or one.grad.isfinite().all(), key
+
+
+@pytest.mark.parametrize("name", [name for name in STRICT if can(name, "padding", causal=True)])
+@pytest.mark.parametrize("positions", ["none", "absolute", "rotary"])
+def test_padding_that_is_not_last_is_ignored_or_refused(name: str, positions: str) -> None:
+    model, ids = causal_lm(name, positions=positions), tokens(1, 20)
+    mask = torch.ones_like(ids)
+    mask[0, :4] = 0
+    hole = torch.ones_like(ids)
+    hole[0, 7:9] = 0
+    counts = any(
+        one.counts_from_start or (one.turns_matter and positions == "rotary") for one in model.model.kinds
+    )
+    for given in (mask, hole):
+        if counts:
+            with pytest.raises(ValueError, match="attention_mask has zeros before ones"):
+                logits(model, ids, attention_mask=given)
+            continue
+        noisy = torch.where(given == 0, (ids + 7) % 64, ids)
+        said = [logits(model, one, attention_mask=given)[given != 0] for one in (ids, noisy)]
+        torch.testing.assert_close(said[0], said[1], **EXACT)
+    if not counts:
+        alone = logits(model, ids[:, 4:])
+        # Angles are in fp32.
+        close: dict[str, Any] = {"atol": 1e-5, "rtol": 1e-5} if positions == "rotary" else EXACT
+        torch.testing.assert_close(logits(model, ids, attention_mask=mask)[:, 4:], alone, **close)
+
+
+REMEMBERING = [
+    (name, fields)
+    for name in CAUSAL
+    for fields in ([SETTINGS[name]] if name != "sparse" else STRIDED)
+    if name == "sparse" or can(name, "cross-length", causal=True)
+]
+
+
+@pytest.mark.parametrize(("name", "fields"), REMEMBERING)
+def test_segments_with_a_long_memory_are_the_whole(name: str, fields: dict[str, Any]) -> None:
+    ids = tokens(2, 40)
+    whole = causal_lm(name, attention_settings=fields, positions="rotary")
+    pieces = causal_lm(
+        name, attention_settings=fields, positions="rotary", memory="xl", segment_length=7, memory_length=64
+    )
+    torch.testing.assert_close(logits(pieces, ids), logits(whole, ids), **EXACT)
+
+
+@pytest.mark.parametrize(("name", "fields"), REMEMBERING)
+def test_same_length_holds_or_is_refused(name: str, fields: dict[str, Any]) -> None:
+    ids = tokens(1, 40)
+    made: dict[str, Any] = {
+        "attention_settings": fields,
+        "positions": "none",
+        "memory": "xl",
+        "memory_length": 9,
+        "same_length": True,
+    }
+    if name == "performer" or fields.get("parts") == "merged":
+        with pytest.raises(ValueError, match=f"same_length is True, which attention '{name}' cannot"):
+            causal_lm(name, **made)
+        return
+    said = [logits(causal_lm(name, **made, segment_length=size), ids) for size in (1, 4, 9)]
+    for one in said[1:]:
+        torch.testing.assert_close(one, said[0], **EXACT)
+
+
+def test_global_tokens_are_refused_where_there_are_none() -> None:
+    ids = tokens(1, 12)
+    marks = torch.zeros_like(ids)
+    for name in ENCODERS:
+        assert logits(encoder(name), ids, global_attention_mask=marks).isfinite().all()
+    marks[0, 3] = 1
+    for name in ENCODERS:
+        if KINDS[name].has_globals:
+            assert not torch.equal(
+                logits(encoder(name), ids, global_attention_mask=marks), logits(encoder(name), ids)
+            )
+            continue
+        with pytest.raises(ValueError, match=f"attention '{name}' has no global tokens"):
+            logits(encoder(name), ids, global_attention_mask=marks)
 
 
 @pytest.mark.parametrize(
@@ -158,15 +276,18 @@ def test_checkpointing_changes_no_gradient(name: str) -> None:
         torch.testing.assert_close(one, other, **EXACT)
 
 
-def test_classifier_pools_what_is_there() -> None:
+@pytest.mark.parametrize("name", ["full", "window"])
+def test_classifier_pools_what_is_there(name: str) -> None:
     ids = tokens(2, 12)
-    mask = torch.ones_like(ids)
-    mask[1, 7:] = 0
-    for pooling in ("first", "mean"):
-        torch.manual_seed(0)
-        model = LongRangeForSequenceClassification(config("full", pooling=pooling)).double().eval()
-        both = logits(model, ids, attention_mask=mask)
-        torch.testing.assert_close(both[1:], logits(model, ids[1:, :7]), **EXACT)
+    for part in (slice(0, 7), slice(5, 12)):
+        mask = torch.ones_like(ids)
+        mask[1] = 0
+        mask[1, part] = 1
+        for pooling in ("first", "mean"):
+            torch.manual_seed(0)
+            model = LongRangeForSequenceClassification(config(name, pooling=pooling)).double().eval()
+            both = logits(model, ids, attention_mask=mask)
+            torch.testing.assert_close(both[1:], logits(model, ids[1:, part]), **EXACT)
 
 
 SMALL: dict[str, Any] = {"hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 2}
@@ -193,6 +314,15 @@ SMALL: dict[str, Any] = {"hidden_size": 32, "num_attention_heads": 4, "num_hidde
             {"memory": "xl", "positions": "relative", "evaluation_memory": {"norm": "pre"}},
             "evaluation_memory.norm cannot be changed",
         ),
+        (
+            {"memory": "xl", "positions": "relative", "evaluation_memory": {"segment_length": 0}},
+            "evaluation_memory.segment_length is 0; it must be at least 1",
+        ),
+        (
+            {"memory": "xl", "positions": "relative", "evaluation_memory": {"memory_length": "9"}},
+            "evaluation_memory.memory_length is '9'; it must be an integer",
+        ),
+        ({"clamp_distance": -1}, "clamp_distance is -1; it must be at least 0"),
     ],
 )
 def test_mistakes_are_named(fields: dict[str, Any], message: str) -> None:

@@ -28,6 +28,14 @@ def test_a_missing_memory_is_named(tmp_path: Path) -> None:
         load_memory(tmp_path)
 
 
+def test_a_broken_memory_is_named(tmp_path: Path) -> None:
+    path = save_memory(model_of("mean", "none").model(tokens(1, 20), use_cache=False).memory, tmp_path)
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ValueError, match="is no memory, or not whole"):
+        load_memory(tmp_path)
+
+
 def test_shares_add_up() -> None:
     model, ids = model_of("mean", "none"), tokens(2, 40)
     shares = attention_shares(model.model, ids)

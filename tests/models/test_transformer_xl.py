@@ -145,6 +145,41 @@ def test_padding_is_refused() -> None:
         logits(causal_lm("full", **XL), ids, attention_mask=mask)
 
 
+def test_a_caller_carries_the_memory_through_the_language_model() -> None:
+    model, ids = causal_lm("full", **XL), tokens(2, 30)
+    with torch.no_grad():
+        first = model(ids[:, :18])
+        then = model(ids[:, 18:], memory=first.memory)
+    assert first.memory.seen == 18 and then.memory.seen == 30
+    assert torch.equal(then.logits, logits(model, ids)[:, 18:])
+
+
+def test_foreign_memories_are_named() -> None:
+    model, ids = causal_lm("full", **XL), tokens(2, 8)
+    memory = model.model(ids, use_cache=False).memory
+    with pytest.raises(
+        ValueError, match=r"with \(batch, hidden_size\) in \[\(2, 32\)\]; it must have 3 with \(1,"
+    ):
+        model(ids[:1], memory=memory)
+    with pytest.raises(ValueError, match="memory has 3 layers"):
+        causal_lm("full", **XL, num_hidden_layers=2)(ids, memory=memory)
+    with pytest.raises(ValueError, match="config.memory is 'none'"):
+        causal_lm("full", positions="relative")(ids, memory=memory)
+    used: dict[str, Any] = {"memory": "compressive", "compression": "most-used", "compression_loss": "none"}
+    with pytest.raises(ValueError, match="only 'most-used' counts usage"):
+        causal_lm("full", **XL | used)(ids, memory=memory)
+
+
+@pytest.mark.parametrize("length", [1, 5, 6, 7, 13])
+def test_prompts_of_any_length_are_gone_on_with(length: int) -> None:
+    model, written = causal_lm("full", **XL, same_length=True), tokens(2, length)
+    with torch.no_grad():
+        said = cast(Any, model).generate(written, max_new_tokens=8, do_sample=False)
+    for _ in range(8):
+        written = torch.cat([written, logits(model, written, use_cache=False)[:, -1:].argmax(-1)], 1)
+    assert torch.equal(said, written)
+
+
 def test_generates_with_its_memory() -> None:
     model, ids = causal_lm("full", **XL | {"memory_length": 64}), tokens(2, 7)
     with torch.no_grad():

@@ -1,7 +1,7 @@
 """The bars of the native kernel and of models: what each measured ratio must be.
 
-The measurements are in `kernel.py`, `model.py`, `char_lm.py` and `led.py`. A bar that cannot be judged on a
-machine is shown without one.
+The measurements are in `kernel.py`, `model.py`, `char_lm.py`, `led.py` and `kinds.py`. A bar that cannot be
+judged on a machine is shown without one.
 """
 
 from collections.abc import Mapping
@@ -104,6 +104,13 @@ LED_BOUNDS: dict[str, dict[str, Bound]] = {
 }
 
 
+KINDS_BOUNDS: dict[str, dict[str, Bound]] = {
+    "window, times as fast as linformer": _least(1.0, 1.0),
+    "linformer, times as fast as the package": _least(1.0, 1.0),
+    "performer, times as fast as the package": _least(1.0, 1.0),
+}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Result:
     """One measured value beside its bar."""
@@ -145,6 +152,6 @@ def result(
     series: Mapping[str, float] | None = None,
 ) -> Result:
     """A measured value with its bar."""
-    bounds = (BOUNDS | MODEL_BOUNDS | CHAR_LM_BOUNDS | LED_BOUNDS)[name]
+    bounds = (BOUNDS | MODEL_BOUNDS | CHAR_LM_BOUNDS | LED_BOUNDS | KINDS_BOUNDS)[name]
     bound = bounds.get(direction) if judged else None
     return Result(name=name, direction=direction, value=value, bound=bound, detail=detail, series=series)

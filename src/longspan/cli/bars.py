@@ -1,6 +1,6 @@
 """What the commands of `longspan bench` share: options checked, groups measured, bars shown and written."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,9 +53,7 @@ def measure_bars(
             except ProcessFailedError as error:
                 failed[group] = str(error)
             progress.remove_task(task)
-    report.console().print(report.bars_table(results))
-    judged = [result for result in results if result.passed is not None]
-    print(f"{sum(bool(result.passed) for result in judged)} of {len(judged)} bars hold")
+    show_bars(results)
     warn_of(load.share)
     report.write_json(
         path,
@@ -70,6 +68,67 @@ def measure_bars(
     print(f"Results: {path}")
     if failed:
         raise SystemExit("\n".join(f"longspan: {group} failed: {why}" for group, why in failed.items()))
+
+
+def show_bars(results: "Sequence[Result]") -> None:
+    """The values beside their bars, and how many hold."""
+    from longspan.benchmarks import report
+
+    report.console().print(report.bars_table(results))
+    judged = [result for result in results if result.passed is not None]
+    print(f"{sum(bool(result.passed) for result in judged)} of {len(judged)} bars hold")
+
+
+def measure_scaling(
+    output: Path, name: str, run: Callable[[Callable[[str], None]], dict[str, Any]], *, steps: int
+) -> dict[str, Any]:
+    """Measures time and memory against length, shows tables, and writes JSON, CSV and pictures.
+
+    Args:
+        output: the directory.
+        name: that the files begin with.
+        run: the measurement; told what to call when something has been done.
+        steps: how often it calls that.
+
+    Returns:
+        What it found.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from longspan.benchmarks import report
+    from longspan.benchmarks.bars import DIRECTIONS
+    from longspan.benchmarks.gate import WrongResultError
+    from longspan.plots import scaling
+    from longspan.plots.style import image_bytes
+
+    columns = (
+        TextColumn("{task.percentage:>3.0f}%"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    try:
+        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+            task = progress.add_task("starting", total=steps)
+            found = run(lambda what: progress.update(task, advance=1, description=what))
+    except WrongResultError as error:
+        raise SystemExit(f"longspan: {error}; no speed is reported") from error
+    console = report.console()
+    for table in report.scaling_tables(found):
+        console.print(table)
+    for contestant, reason in found["missing"].items():
+        console.print(f"{contestant}: left out, {reason}")
+    warn_of(found["foreign_load"])
+    report.write_json(output / f"{name}.json", found)
+    report.write_csv(output / f"{name}.csv", found["records"])
+    for direction in DIRECTIONS:
+        if any(record["direction"] == direction for record in found["records"]):
+            figure = scaling.draw(found, direction)
+            for kind in ("png", "svg"):
+                report.write_bytes(output / f"{name}-{direction}.{kind}", image_bytes(figure, kind))
+    print(f"Results: {output / f'{name}.json'}, picture: {output / f'{name}-forward.png'}")
+    return found
 
 
 def warn_of(foreign_load: float) -> None:

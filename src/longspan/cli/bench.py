@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from longspan.cli.bars import at_least_one, chosen, measure_bars, require_native, warn_of
+from longspan.cli.bars import at_least_one, chosen, measure_bars, measure_scaling, require_native, show_bars
 from longspan.cli.errors import require, user_mistakes
 
 app = App(name="bench", help="Measure speed and memory.")
@@ -55,15 +55,9 @@ def attention(
     """
     require("matplotlib", extra="plots")
     import torch
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     from longspan.benchmarks import attention as benchmark
-    from longspan.benchmarks import report
-    from longspan.benchmarks.gate import WrongResultError
     from longspan.benchmarks.workload import Workload
-    from longspan.plots import scaling
-    from longspan.plots.style import image_bytes
 
     measure_training = not quick if training is None else training
     everyone = benchmark.Plan().contestants
@@ -83,31 +77,9 @@ def attention(
         if threads is not None:
             at_least_one(threads=threads)
             torch.set_num_threads(threads)
-    columns = (
-        TextColumn("{task.percentage:>3.0f}%"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
+    measure_scaling(
+        output, "attention", lambda notify: benchmark.run(plan, notify), steps=benchmark.steps(plan)
     )
-    try:
-        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-            task = progress.add_task("starting", total=benchmark.steps(plan))
-            found = benchmark.run(plan, lambda what: progress.update(task, advance=1, description=what))
-    except WrongResultError as error:
-        raise SystemExit(f"longspan: {error}; no speed is reported") from error
-    console = report.console()
-    for table in report.scaling_tables(found):
-        console.print(table)
-    for name, reason in found["missing"].items():
-        console.print(f"{name}: left out, {reason}")
-    warn_of(found["foreign_load"])
-    report.write_json(output / "attention.json", found)
-    report.write_csv(output / "attention.csv", found["records"])
-    for direction in plan.directions:
-        figure = scaling.draw(found, direction)
-        for kind in ("png", "svg"):
-            report.write_bytes(output / f"attention-{direction}.{kind}", image_bytes(figure, kind))
-    print(f"Results: {output / 'attention.json'}, picture: {output / 'attention-forward.png'}")
 
 
 @app.command
@@ -425,7 +397,8 @@ def kinds(
     """Compare kinds of attention, and the packages linformer and performer-pytorch: time and memory.
 
     A contestant is a self-attention layer with its projections. Every kind is first checked against its
-    slow form. Writes kinds.json, kinds.csv and pictures (PNG and SVG), one for each direction.
+    slow form, and the packages against ours. Shows the bars, which are judged at 4,096 and 16,384 tokens, and
+    writes kinds_speed.json, kinds_speed.csv and pictures (PNG and SVG), one for each direction.
 
     Args:
         quick: tiny lengths, forward only, to see that all works; the values say nothing.
@@ -444,9 +417,6 @@ def kinds(
     import torch
 
     from longspan.benchmarks import kinds as benchmark
-    from longspan.benchmarks import report
-    from longspan.plots import scaling
-    from longspan.plots.style import image_bytes
 
     measure_training = not quick if training is None else training
     with user_mistakes():
@@ -457,26 +427,13 @@ def kinds(
             heads=heads,
             head_dim=head_dim,
             repetitions=(1 if quick else 5) if repetitions is None else repetitions,
-            max_seconds=60.0 if max_seconds is None else max_seconds,
+            max_seconds=20.0 if max_seconds is None else max_seconds,
             max_bytes=(6.0 if max_gigabytes is None else max_gigabytes) * 1e9,
         )
         if threads is not None:
             at_least_one(threads=threads)
             torch.set_num_threads(threads)
-    try:
-        found = benchmark.run(plan)
-    except benchmark.WrongKindError as error:
-        raise SystemExit(f"longspan: {error}; no speed is reported") from error
-    console = report.console()
-    for table in report.scaling_tables(found):
-        console.print(table)
-    for name, reason in found["missing"].items():
-        console.print(f"{name}: left out, {reason}")
-    warn_of(found["foreign_load"])
-    report.write_json(output / "kinds.json", found)
-    report.write_csv(output / "kinds.csv", found["records"])
-    for direction in plan.directions:
-        figure = scaling.draw(found, direction)
-        for kind in ("png", "svg"):
-            report.write_bytes(output / f"kinds-{direction}.{kind}", image_bytes(figure, kind))
-    print(f"Results: {output / 'kinds.json'}, picture: {output / 'kinds-forward.png'}")
+    found = measure_scaling(
+        output, "kinds_speed", lambda notify: benchmark.run(plan, notify), steps=benchmark.steps(plan)
+    )
+    show_bars(benchmark.results(found["records"]))

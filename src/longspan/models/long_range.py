@@ -305,6 +305,10 @@ class LongRangeModel(LongRangePreTrainedModel):
         else:
             masks = read_masks(input_ids, inputs_embeds, attention_mask, global_attention_mask)
             is_padding = masks.is_padding
+        if masks.is_global is not None and not self.config.has_globals and bool(masks.is_global.any()):
+            raise ValueError(
+                f"global_attention_mask has ones; attention {self.config.attention!r} has no global tokens"
+            )
         given = self.embeddings(input_ids) if inputs_embeds is None else inputs_embeds
         is_padding = self._checked_padding(is_padding, seen + given.shape[1])
         self._check_length(seen + given.shape[1])
@@ -319,6 +323,8 @@ class LongRangeModel(LongRangePreTrainedModel):
             is_global=masks.is_global,
             losses=losses,
         )
+        if memory is not None:
+            self._check_memory(memory, x)
         states: list[list[Tensor]] = []
         if self.config.memory == "none":
             states.append(self._run(x, reading, cache))
@@ -446,6 +452,18 @@ class LongRangeModel(LongRangePreTrainedModel):
                 f"{config.max_position_embeddings}",
             )
 
+    def _check_memory(self, memory: Memory, x: Tensor) -> None:
+        if self.config.memory == "none":
+            raise ValueError("memory is given, and config.memory is 'none': this model keeps none")
+        sizes = {(*part.shape[::2],) for one in memory.layers for part in (one.recent, one.compressed)}
+        if len(memory.layers) != len(self.layers) or sizes != {(x.shape[0], x.shape[2])}:
+            raise ValueError(
+                f"memory has {len(memory.layers)} layers with (batch, hidden_size) in {sorted(sizes)}; "
+                f"it must have {len(self.layers)} with {(x.shape[0], x.shape[2])}"
+            )
+        if (memory.layers[0].usage is None) != (self.start(x).layers[0].usage is None):
+            raise ValueError("memory is of a model with another compression: only 'most-used' counts usage")
+
     def _checked_padding(self, is_padding: Tensor | None, keys: int) -> Tensor | None:
         if is_padding is None:
             return None
@@ -462,10 +480,13 @@ class LongRangeModel(LongRangePreTrainedModel):
                 "of one length, or pad at the end without a mask, where a causal model does not see it"
             )
         self.config.require("padding", "attention_mask has zeros")
-        counts = any(kind.counts_from_start for kind in self.kinds) or self.config.positions == "infused"
-        if counts and bool(is_padding[:, 0].any()):
+        positions = self.config.positions
+        counts = positions == "infused" or any(
+            kind.counts_from_start or (kind.turns_matter and positions == "rotary") for kind in self.kinds
+        )
+        if counts and bool((is_padding[:, :-1] & ~is_padding[:, 1:]).any()):
             raise ValueError(
-                "attention_mask has zeros at the beginning, where this model counts positions from; "
+                "attention_mask has zeros before ones, and this model counts positions from the beginning; "
                 "pad at the end"
             )
         return is_padding

@@ -199,6 +199,11 @@ class LongRangeConfig(PreTrainedConfig):
         return self._in(training, "memory_length") if self._in(training, "same_length") else None
 
     @property
+    def has_globals(self) -> bool:
+        """Whether any layer knows global tokens."""
+        return any(self.kind(layer).has_globals for layer in range(self.num_hidden_layers))
+
+    @property
     def implementation(self) -> Implementation:
         """``attention_impl``, which `attend` checks."""
         return cast(Implementation, self.attention_impl)
@@ -238,6 +243,14 @@ class LongRangeConfig(PreTrainedConfig):
                 f"evaluation_memory.{unknown[0]} cannot be changed for evaluation; it may hold "
                 f"{', '.join(_AT_EVALUATION)}"
             )
+        for name, value in (self.evaluation_memory or {}).items():
+            right = {"same_length": bool, "clamp_distance": int | None}.get(name, int)
+            if not isinstance(value, right) or (right is not bool and isinstance(value, bool)):
+                kind = "true or false" if right is bool else "an integer"
+                raise ValueError(f"evaluation_memory.{name} is {value!r}; it must be {kind}")
+        for clamp in (self.clamp(training=True), self.clamp(training=False)):
+            if clamp is not None and clamp < 0:
+                raise ValueError(f"clamp_distance is {clamp}; it must be at least 0")
         if self.positions == "learned" and not self.is_decoder:
             raise ValueError("positions is 'learned', which are distances back; they need a decoder")
         if self.memory == "none":
@@ -253,6 +266,13 @@ class LongRangeConfig(PreTrainedConfig):
         self.require("cross-length", what)
         for training in (True, False):
             self.memory_sizes(training=training)
+            if self.segment(training=training) < 1:
+                raise ValueError(
+                    f"evaluation_memory.segment_length is {self.segment(training=training)}; "
+                    "it must be at least 1"
+                )
+            if self.span(training=training) is not None:
+                self.require("same length", "same_length is True")
         if self.memory == "compressive":
             learns = self.compression in LEARNED
             if learns == (self.compression_loss == "none"):

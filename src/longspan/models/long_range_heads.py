@@ -20,9 +20,11 @@ from longspan.nn.memory import Memory
 
 @dataclass
 class LongRangeCausalLMOutput(CausalLMOutputWithPast):
-    """With the losses of attention and memory themselves, which ``loss`` includes."""
+    """With the losses of attention and memory themselves, which ``loss`` includes, and the memory."""
 
     losses: dict[str, Tensor] | None = None
+    memory: Memory | None = None
+    """After the last segment, where the model has one."""
 
 
 @dataclass
@@ -118,6 +120,7 @@ class LongRangeForCausalLM(LongRangePreTrainedModel, GenerationMixin):
             past_key_values=cast(Any, decoded.past_key_values),
             hidden_states=cast(Any, decoded.hidden_states),
             losses=decoded.losses,
+            memory=decoded.memory,
         )
         return outputs if wanted(return_dict, self.config.return_dict) else outputs.to_tuple()
 
@@ -226,11 +229,14 @@ class LongRangeForSequenceClassification(_EncoderWithHead):
         return_dict: bool | None = None,
         **_: Any,
     ) -> tuple[Any, ...] | LongRangeClassifierOutput:
-        """``labels``: [batch] classes. Where the kind has global tokens, the first is one by default."""
+        """``labels``: [batch] classes. Where the kind has global tokens, the one that is read is one by
+        default."""
         given = input_ids if input_ids is not None else inputs_embeds
-        if global_attention_mask is None and given is not None and self.config.pooling == "first":
+        first_is_global = self.config.has_globals and self.config.pooling == "first"
+        if global_attention_mask is None and given is not None and first_is_global:
             global_attention_mask = torch.zeros(given.shape[:2], dtype=torch.long, device=given.device)
-            global_attention_mask[:, 0] = 1
+            first = 0 if attention_mask is None else (attention_mask != 0).to(torch.uint8).argmax(1)
+            global_attention_mask[torch.arange(len(given)), first] = 1
         encoded = self.encode(
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -260,7 +266,7 @@ class LongRangeForSequenceClassification(_EncoderWithHead):
         if is_padding is None:
             return x.mean(1)
         kept = (~is_padding)[..., None].to(x.dtype)
-        return (x * kept).sum(1) / kept.sum(1)
+        return (x * kept).sum(1) / kept.sum(1).clamp_min(1)
 
 
 def _exact(logits: Tensor) -> Tensor:

@@ -4,10 +4,11 @@ A memory is a safetensors file beside the model's weights. Training needs none: 
 with an empty memory, so a run that was cut off has nothing in it to lose.
 """
 
+import os
 from pathlib import Path
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from longspan.nn.memory import LayerMemory, Memory
@@ -29,7 +30,9 @@ def save_memory(memory: Memory, folder: Path) -> Path:
         if (x := getattr(layer, part)) is not None
     }
     path = folder / FILE
-    save_file(tensors, path, metadata={"seen": str(memory.seen), "layers": str(len(memory.layers))})
+    new = path.with_name(f".{path.name}.new")
+    save_file(tensors, new, metadata={"seen": str(memory.seen), "layers": str(len(memory.layers))})
+    os.replace(new, path)  # there whole or not at all
     return path
 
 
@@ -42,6 +45,13 @@ def load_memory(folder: Path, device: torch.device | str = "cpu") -> Memory:
     path = folder / FILE
     if not path.exists():
         raise ValueError(f"{path} does not exist; save_memory writes it")
+    try:
+        return _read(path, device)
+    except SafetensorError as error:
+        raise ValueError(f"{path} is no memory, or not whole: {error}") from error
+
+
+def _read(path: Path, device: torch.device | str) -> Memory:
     with safe_open(path, framework="pt", device=str(device)) as file:
         said = file.metadata() or {}
         if not {"seen", "layers"} <= said.keys():

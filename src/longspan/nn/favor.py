@@ -1,11 +1,11 @@
 """FAVOR+ (arXiv 2009.14794): softmax attention estimated by random features, and linear attention with
 features.
 
-A feature of x is a * exp(log), kept apart: ``log`` may be far beyond what an exponential holds, and the
+A feature of x is a * exp(log), kept apart: the log may be far beyond what an exponential holds, and the
 largest one is taken out before it becomes a number. For keys of a causal model that is the largest so far,
 which only the past decides. With a maximum over all keys, a large key in the future would drown the past in
-rounding or in an added
-epsilon: that is how published code lets the future through. Nothing is added here, so nothing drowns.
+rounding or in an added epsilon: that is how published code lets the future through. Nothing is added here, so
+nothing drowns.
 """
 
 import math
@@ -58,16 +58,27 @@ def draw_directions(
 
 
 class Features(NamedTuple):
-    """Features a * exp(log) of vectors, up to a common factor."""
+    """Features factor * exp(along + shift) of vectors, up to a common factor.
 
-    log: Tensor
+    They are added where the exponential is taken: tensors with a number for every feature are large, and cost
+    more to write than to compute.
+    """
+
+    along: Tensor
     """[..., N, features], or [..., N, 1] where all features of a vector have the same."""
+    shift: Tensor
+    """[..., N, 1]."""
     factor: Tensor | None
     """[..., N, features]; None is 1."""
 
+    @property
+    def largest(self) -> Tensor:
+        """[..., N, 1]: the largest log of each vector; a constant, for it cancels wherever it is used."""
+        return (self.along.detach().amax(-1, keepdim=True) + self.shift.detach()).clamp_min(_NOTHING)
+
     def relative_to(self, top: Tensor) -> Tensor:
-        """[..., N, features]: a * exp(log - top), with ``top`` [..., N or 1, 1]."""
-        scale = (self.log - top).exp()
+        """[..., N, features]: factor * exp(along + shift - top), with ``top`` [..., N or 1, 1]."""
+        scale = (self.along + (self.shift - top)).exp_()
         return scale if self.factor is None else self.factor * scale
 
 
@@ -85,12 +96,13 @@ def features(x: Tensor, directions: Tensor, form: Form) -> Features:
     along = x @ directions.T.to(x.dtype)
     half = 0.5 * x.square().sum(-1, keepdim=True)
     if form == "positive":
-        return Features(along - half, None)
+        return Features(along, -half, None)
     if form == "hyperbolic":
-        return Features(torch.cat([along, -along], -1) - half, None)
+        return Features(torch.cat([along, -along], -1), -half, None)
+    nothing = torch.zeros_like(half)
     if form == "trigonometric":
-        return Features(half, torch.cat([along.sin(), along.cos()], -1))
-    return Features(torch.zeros_like(half), along.relu() + _RELU_EPSILON)
+        return Features(nothing, half, torch.cat([along.sin(), along.cos()], -1))
+    return Features(nothing, nothing, along.relu() + _RELU_EPSILON)
 
 
 class KeyState(NamedTuple):
@@ -104,7 +116,7 @@ class KeyState(NamedTuple):
 
 def query_weights(q: Features) -> Tensor:
     """[..., N, features]: query features, each query's largest taken out: it cancels in the quotient."""
-    return q.relative_to(q.log.detach().amax(-1, keepdim=True))
+    return q.relative_to(q.largest)
 
 
 def linear_attention(q: Tensor, k: Features, v: Tensor, is_padding: Tensor | None) -> Tensor:
@@ -120,8 +132,7 @@ def linear_attention(q: Tensor, k: Features, v: Tensor, is_padding: Tensor | Non
         [B, H, N, D].
     """
     k = _without_padding(k, is_padding)
-    top = k.log.detach().amax((-1, -2), keepdim=True)
-    weights = k.relative_to(top)
+    weights = k.relative_to(k.largest.amax(-2, keepdim=True))
     return _quotient(q @ (weights.transpose(-1, -2) @ _with_ones(v, is_padding)))
 
 
@@ -151,7 +162,7 @@ def causal_linear_attention(
         [B, H, N, D], and the state after the last key.
     """
     k = _without_padding(k, is_padding)
-    largest = k.log.detach().amax(-1, keepdim=True)  # [B, H, N, 1]
+    largest = k.largest  # [B, H, N, 1]
     if state is not None:
         largest = torch.cat([state.top.expand(*largest.shape[:2], 1, 1), largest], 2)
     top = largest.cummax(2).values
@@ -178,10 +189,12 @@ def _without_padding(k: Features, is_padding: Tensor | None) -> Features:
     if is_padding is None:
         return k
     hidden = is_padding[:, None, :, None]
-    real = (~hidden).to(k.log.dtype)
-    # The factor too: where all keys so far are padded, the largest log is theirs.
-    factor = real if k.factor is None else k.factor.masked_fill(hidden, 0.0)
-    return Features(k.log.masked_fill(hidden, _NOTHING), factor)
+    # All three, so that a NaN there cannot pass through 0 * NaN.
+    return Features(
+        k.along.masked_fill(hidden, 0.0),
+        k.shift.masked_fill(hidden, -torch.inf),
+        None if k.factor is None else k.factor.masked_fill(hidden, 0.0),
+    )
 
 
 def _quotient(sums: Tensor) -> Tensor:

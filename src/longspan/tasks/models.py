@@ -127,6 +127,8 @@ def inputs_of(model: nn.Module, batch: dict[str, Tensor]) -> dict[str, Tensor]:
     if isinstance(model, ours) or has_window(model):
         # Given even where no token is global: some heads would choose their own otherwise.
         is_global = batch.get("is_global")
+        if isinstance(model, LongRangePreTrainedModel) and not model.config.has_globals:
+            is_global = None
         inputs["global_attention_mask"] = (
             inputs["attention_mask"] * 0 if is_global is None else is_global.long()
         )

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from longspan.nn.kinds.kind import Call
+from longspan.nn.kinds.kind import Call, LayerShape
 from longspan.nn.kinds.reformer import Reformer, ReformerSettings
 from tests.nn.kinds.dense import layer_shape, random_qkv
 
@@ -68,6 +68,31 @@ def test_padding_has_its_own_bucket() -> None:
     assert (padded[1, :, 17:] == 0).all()
 
 
+def test_many_buckets_are_two_hashes() -> None:
+    kind, (q, _, v) = kind_of(chunk=4, rounds=2, buckets=256), random_qkv(30)
+    assert kind.hashes == (16, 16) and kind.directions.shape == (4, 2, 8, 16)
+    turned = torch.einsum("bhnd,hrde->bhrne", q, kind.directions)
+    low, high = (torch.cat([x, -x], -1).argmax(-1) for x in turned.split(8, -1))
+    bucket = low + 16 * high
+    order = kind._sorted(q, None)
+    assert torch.equal(order, bucket.argsort(dim=-1, stable=True))
+    assert int(bucket.max()) > 128
+    assert kind(q, q, v, Call()).isfinite().all()
+    # As trax shares them out; what is not a multiple of four is rounded down where nobody asked for it.
+    for length, hashes in ((64 * 64, (128,)), (64 * 256, (32, 16)), (64 * 65, (16, 8))):
+        shape = LayerShape(heads=1, head_dim=4, causal=False, max_length=length)
+        assert Reformer(shape, ReformerSettings()).hashes == hashes
+
+
+def test_half_precision_sums_in_single() -> None:
+    kind, (q, _, v) = kind_of(chunk=4, rounds=3, buckets=6), random_qkv(30)
+    notes: dict[str, torch.Tensor] = {}
+    expected = kind(q, q, v, Call(replay=notes))
+    said = kind.bfloat16()(q.bfloat16(), q.bfloat16(), v.bfloat16(), Call(replay=notes))
+    assert said.dtype == torch.bfloat16
+    assert float((said.double() - expected).norm() / expected.norm()) < 0.01
+
+
 def test_order_is_replayed() -> None:
     kind, (q, _, v) = kind_of(chunk=4), random_qkv(30)
     notes: dict[str, torch.Tensor] = {}
@@ -80,4 +105,6 @@ def test_order_is_replayed() -> None:
 def test_settings_are_checked() -> None:
     with pytest.raises(ValueError, match="buckets is 5; it must be even"):
         ReformerSettings(buckets=5)
+    with pytest.raises(ValueError, match="buckets is 130; above 128 it must be a multiple of 4"):
+        ReformerSettings(buckets=130)
     assert kind_of(chunk=8).buckets == 16

@@ -22,6 +22,7 @@ Ability: TypeAlias = Literal[
     "variable length",
     "cache",
     "cross-length",
+    "same length",
     "absolute",
     "relative",
     "learned",
@@ -31,8 +32,9 @@ Ability: TypeAlias = Literal[
     "usage",
 ]
 """Both directions; only looking back; padded inputs; inputs of other lengths than the longest; keys and
-values kept from one piece of a text to the next; keys before the first query, as memories need them; each of
-the positions; dropout of attention; telling how much each key was looked at."""
+values kept from one piece of a text to the next; keys before the first query, as memories need them; no
+farther back than a bound, wherever segments begin; each of the positions; dropout of attention; telling how
+much each key was looked at."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,6 +139,10 @@ class Kind(Drawn):
     """What it cannot do, each with the reason; it can do all else."""
     counts_from_start: ClassVar[bool] = False
     """Whether it matters at which position a text begins, so that padding must come last."""
+    turns_matter: ClassVar[bool] = False
+    """Whether that is so with rotary positions, where others see distances alone."""
+    has_globals: ClassVar[bool] = False
+    """Whether tokens that are marked as global see all, and all see them."""
     has_losses: ClassVar[bool] = False
     """Whether it has losses of its own."""
 

@@ -118,7 +118,11 @@ class Summaries(Drawn):
             return torch.where(largest == -torch.inf, 0.0, largest)
         x = x if hidden is None else x.masked_fill(hidden, 0.0)
         if self.weight is not None:
-            return self.weight[min(which, len(self.weight) - 1)][..., : x.shape[2]] @ x
+            weight = self.weight[min(which, len(self.weight) - 1)][..., : x.shape[2]]
+            if len(weight) > 1:
+                return weight @ x
+            # One product for all heads, which stand beside each other in memory.
+            return (weight @ x.transpose(1, 2).flatten(2)).unflatten(-1, (x.shape[1], -1)).transpose(1, 2)
         groups = self._grouped(x, 0.0)
         if self.convolutions is None:
             real = x.new_ones(1, 1, x.shape[2], 1) if hidden is None else (~hidden).to(x.dtype)

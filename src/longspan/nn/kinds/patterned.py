@@ -4,23 +4,20 @@ Both take whatever the operation takes: any length, padding, keys before the que
 """
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from longspan.attention.attend import Attention, attend
 from longspan.attention.pattern import Pattern
-from longspan.nn.kinds.kind import Call, Kind, at_least
+from longspan.nn.kinds.kind import Ability, Call, Kind, at_least
 
 
 class Patterned(Kind):
     """A kind whose heads have a `Pattern` each."""
-
-    has_globals: ClassVar[bool] = False
-    """Whether tokens that are marked as global see all, and all see them; others ignore the marks."""
 
     @abstractmethod
     def patterns(self, causal: bool) -> Sequence[Pattern]:
@@ -110,11 +107,25 @@ class Window(Patterned):
 
     settings: WindowSettings
 
+    @classmethod
+    def refusals(cls, settings: Any, *, causal: bool) -> Mapping[Ability, str]:
+        """An encoder needs two sides that are alike."""
+        return cls.cannot if causal else two_sides(settings.window)
+
     def patterns(self, causal: bool) -> Sequence[Pattern]:
         """See `Patterned.patterns`."""
         window, dilation = self.settings.window, self.settings.dilation
         left, right = (window, 0) if causal else (window // 2, window // 2)
         return [Pattern(left=left, right=right, dilation=dilation)] * self.shape.heads
+
+
+def two_sides(window: int) -> Mapping[Ability, str]:
+    """What a window in both directions cannot do."""
+    return (
+        {"encoder": f"window is {window}, and half of it is on each side: it must be even"}
+        if window % 2
+        else {}
+    )
 
 
 def _within(pattern: Pattern, span: int) -> Pattern:

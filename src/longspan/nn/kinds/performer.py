@@ -67,7 +67,9 @@ class Performer(Kind):
 
     name = "performer"
     Settings = PerformerSettings
+    turns_matter = True  # the kernel is of distances, its features are not
     cannot = {
+        "same length": "its sums hold all keys, near and far",
         "relative": "relative terms are added to scores, and there are no scores",
         "learned": "terms of distances are added to scores, and there are no scores",
         "dropout": "there are no attention probabilities to drop",

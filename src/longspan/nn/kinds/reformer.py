@@ -13,7 +13,7 @@ them, since states that are made again are not the same to the last bit.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, prod
 from typing import Any
 
 import torch
@@ -25,6 +25,7 @@ from longspan.nn.kinds.patterned import all_padding_to_zero
 from longspan.nn.kinds.routing import LEAK
 
 _ITSELF = -1e5
+_MOST_OF_ONE_HASH = 128
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +37,8 @@ class ReformerSettings:
     rounds: int = 2
     """Hashings, each with its own directions."""
     buckets: int | None = None
-    """Of a round, an even number; None is twice as many as the longest input has chunks."""
+    """Of a round, an even number; None is about twice as many as the longest input has chunks. More than 128
+    are two hashes together, and then a multiple of 4."""
     accept_leak: bool = False
     """Whether a causal model may be not strictly causal."""
 
@@ -45,6 +47,10 @@ class ReformerSettings:
         at_least(2, buckets=self.buckets)
         if self.buckets is not None and self.buckets % 2:
             raise ValueError(f"buckets is {self.buckets}; it must be even: a direction and its opposite")
+        if self.buckets is not None and self.buckets > _MOST_OF_ONE_HASH and self.buckets % 4:
+            raise ValueError(
+                f"buckets is {self.buckets}; above {_MOST_OF_ONE_HASH} it must be a multiple of 4: two hashes"
+            )
 
 
 class Reformer(Kind):
@@ -66,7 +72,9 @@ class Reformer(Kind):
 
     def __init__(self, shape: LayerShape, settings: Any) -> None:
         super().__init__(shape, settings)
-        self.buckets = settings.buckets or max(2, 2 * (shape.max_length // settings.chunk))
+        self.hashes = _hashes(settings.buckets or max(2, 2 * (shape.max_length // settings.chunk)))
+        """How many buckets each hash has; a token's bucket is one of their product."""
+        self.buckets = prod(self.hashes)
         self.register_buffer("directions", self._draw())
 
     @classmethod
@@ -92,16 +100,19 @@ class Reformer(Kind):
         outs, sums = zip(*(self._round(q, v, one, call) for one in order.unbind(2)), strict=True)
         lse = torch.stack(sums)
         weights = (lse - lse.logsumexp(0)).exp()
-        out = (torch.stack(outs) * weights[..., None]).sum(0)
+        out = (torch.stack(outs) * weights[..., None]).sum(0).to(q.dtype)
         return all_padding_to_zero(out, call.is_padding, 0)
 
     def _draw(self) -> Tensor:
-        return torch.randn(self.shape.heads, self.settings.rounds, self.shape.head_dim, self.buckets // 2)
+        return torch.randn(self.shape.heads, self.settings.rounds, self.shape.head_dim, sum(self.hashes) // 2)
 
     def _sorted(self, x: Tensor, is_padding: Tensor | None) -> Tensor:
         """[B, H, rounds, N] int64: the tokens in the order of their buckets, then of their places."""
         turned = torch.einsum("bhnd,hrde->bhrne", x, self.directions.to(x.dtype))
-        bucket = torch.cat([turned, -turned], -1).argmax(-1)
+        bucket, product = torch.zeros_like(turned[..., 0], dtype=torch.int64), 1
+        for one, size in zip(turned.split([size // 2 for size in self.hashes], -1), self.hashes, strict=True):
+            bucket = bucket + product * torch.cat([one, -one], -1).argmax(-1)
+            product *= size
         if is_padding is not None:
             bucket = bucket.masked_fill(is_padding[:, None, None], self.buckets)
         return bucket.argsort(dim=-1, stable=True)
@@ -125,7 +136,8 @@ class Reformer(Kind):
         k_c, v_c = (torch.cat([x, _chunks_at(x, before)], 3) for x in (k_c, v_c))
         at = torch.cat([place, _chunks_at(place, before)], 3)
         gone = torch.cat([absent, _chunks_at(absent, before) | is_same], 3)
-        scores = q_c @ k_c.transpose(-1, -2)  # keys have length 1: there is no further scale
+        # Keys have length 1: there is no further scale. Sums are in fp32, or fp64 for fp64 input.
+        scores = (q_c @ k_c.transpose(-1, -2)).to(torch.promote_types(q.dtype, torch.float32))
         mine, other = place[..., None], at[..., None, :]
         scores = torch.where(mine == other, _ITSELF, scores)
         lowest = torch.finfo(scores.dtype).min
@@ -133,7 +145,7 @@ class Reformer(Kind):
         if call.causal:
             scores = scores.masked_fill(other > mine, lowest)
         lse = scores.logsumexp(-1)
-        read = F.dropout((scores - lse[..., None]).exp(), call.dropout) @ v_c
+        read = F.dropout((scores - lse[..., None]).exp(), call.dropout).to(v.dtype) @ v_c
         return _unsorted(read.flatten(2, 3), order), _unsorted(lse.flatten(2)[..., None], order)[..., 0]
 
     def _before(self, hidden: Tensor, chunks: int) -> tuple[Tensor, Tensor]:
@@ -144,6 +156,15 @@ class Reformer(Kind):
         before[:, 0] = last.clamp_min(0)
         same = before == torch.arange(chunks, device=hidden.device)
         return before, same[:, None, :, None]
+
+
+def _hashes(buckets: int) -> tuple[int, ...]:
+    """One hash for few buckets; for many, two whose numbers are even and near each other (trax does so)."""
+    if buckets <= _MOST_OF_ONE_HASH:
+        return (buckets,)
+    buckets = buckets // 4 * 4
+    first = next(n for n in range(2, buckets, 2) if n * n >= buckets and buckets % (2 * n) == 0)
+    return (first, buckets // first)
 
 
 def _chunks_at(x: Tensor, at: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from longspan.attention.attend import attend
 from longspan.attention.pattern import Pattern
 from longspan.nn.kinds.kind import Ability, Call, Kind, LayerShape, at_least
-from longspan.nn.kinds.patterned import all_padding_to_zero
+from longspan.nn.kinds.patterned import all_padding_to_zero, two_sides
 
 LEAK = (
     "which tokens it lets attend to each other depends on later tokens too, so it is not strictly causal; "
@@ -90,7 +90,8 @@ class Routing(Kind):
     @classmethod
     def refusals(cls, settings: Any, *, causal: bool) -> Mapping[Ability, str]:
         """Causality too, unless its leak is accepted."""
-        return cls.cannot if settings.accept_leak else {**cls.cannot, "causal": LEAK}
+        cannot = cls.cannot if causal or not settings.local_heads else cls.cannot | two_sides(settings.window)
+        return cannot if settings.accept_leak else {**cannot, "causal": LEAK}
 
     @property
     def shares_keys(self) -> bool:

@@ -56,6 +56,7 @@ class Sparse(Patterned):
         if settings.parts == "merged":
             reason = "merged patterns are read in parts, and a table of distances serves a whole"
             cannot |= {"relative": reason, "learned": reason}
+            cannot["same length"] = "merged patterns are read in parts, each as far as it reaches"
         return cannot
 
     @property
