@@ -185,6 +185,7 @@ SMALL: dict[str, Any] = {"hidden_size": 32, "num_attention_heads": 4, "num_hidde
         ({"memory": "xxl"}, "memory is 'xxl'; it must be one of none, xl, compressive"),
         ({"same_length": True}, "memory must not be 'none'"),
         ({"hidden_size": 30}, "it must be a multiple of num_attention_heads = 4"),
+        ({"attention": ["bp", "full"]}, "'bp' keeps states beside the tokens through all layers"),
         (
             {"memory": "compressive", "positions": "relative", "compression": "mean"},
             "compression_loss is 'attention' with compression 'mean'; it must be none",

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from transformers.modeling_utils import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
@@ -184,6 +185,7 @@ class LongRangeModel(LongRangePreTrainedModel):
         losses: dict[str, list[Tensor]] = {}
         reading = self._reading(
             seen=0 if self.config.memory != "none" else seen,
+            extra=self.kinds[0].extra_states(x.shape[1]) if self.kinds else 0,
             is_padding=is_padding,
             is_global=masks.is_global,
             losses=losses,
@@ -245,6 +247,12 @@ class LongRangeModel(LongRangePreTrainedModel):
         return LongRangeCache(self.kinds, has_memory=self.config.memory != "none")
 
     def _run(self, x: Tensor, reading: Reading, cache: LongRangeCache | None) -> list[Tensor]:
+        """The tokens' states before every layer, and after the last."""
+        length = x.shape[1]
+        states = self._run_layers(F.pad(x, (0, 0, 0, reading.extra)), reading, cache)
+        return [state[:, :length] for state in states]
+
+    def _run_layers(self, x: Tensor, reading: Reading, cache: LongRangeCache | None) -> list[Tensor]:
         if self.config.reversible:
             caches = None if cache is None else [cache.layer_cache(at) for at in range(len(self.layers))]
             return [x, run_reversibly(cast(list[Any], list(self.layers)), x, reading, caches)]
@@ -269,6 +277,7 @@ class LongRangeModel(LongRangePreTrainedModel):
         self,
         *,
         seen: int,
+        extra: int,
         is_padding: Tensor | None,
         is_global: Tensor | None,
         losses: dict[str, list[Tensor]],
@@ -277,6 +286,7 @@ class LongRangeModel(LongRangePreTrainedModel):
         return Reading(
             causal=config.is_decoder,
             seen=seen,
+            extra=extra,
             is_padding=is_padding,
             is_global=is_global,
             biases=self.relative_biases,

@@ -125,6 +125,7 @@ class LongRangeConfig(PreTrainedConfig):
             )
         for layer in range(self.num_hidden_layers):
             self._check_kind(layer)
+        self._check_extra_states()
         self._check_memory()
         if self.reversible:
             self._check_reversible()
@@ -218,6 +219,15 @@ class LongRangeConfig(PreTrainedConfig):
         if self.attention_probs_dropout_prob:
             value = self.attention_probs_dropout_prob
             self.require("dropout", f"attention_probs_dropout_prob is {value}")
+
+    def _check_extra_states(self) -> None:
+        kinds = {self.kind(layer) for layer in range(self.num_hidden_layers)}
+        for kind in kinds:
+            if kind.has_extra_states and len(kinds) > 1:
+                raise ValueError(
+                    f"attention is {self.attention}; {kind.name!r} keeps states beside the tokens through "
+                    "all layers, so it must be the kind of every layer"
+                )
 
     def _check_reversible(self) -> None:
         if self.norm != "pre":

@@ -40,8 +40,10 @@ class Reading:
     causal: bool
     seen: int = 0
     """Position of the first key that a pass brings: tokens before it are in caches."""
+    extra: int = 0
+    """States after the tokens that are none: see `Kind.extra_states`."""
     is_padding: Tensor | None = None
-    """[batch, all keys] bool; its end is that of the tokens."""
+    """[batch, all keys] bool, without extra states; its end is that of the tokens."""
     is_global: Tensor | None = None
     """[batch, length] bool."""
     biases: RelativeBiases | None = None
@@ -165,11 +167,12 @@ class LongRangeAttention(nn.Module):
             offset = k.shape[2] - q.shape[2]
         is_padding = reading.is_padding
         if is_padding is not None:
-            is_padding = is_padding[:, is_padding.shape[1] - k.shape[2] :]
+            is_padding = is_padding[:, is_padding.shape[1] - (k.shape[2] - reading.extra) :]
         q, relative = self._relative(q, k.shape[2], reading)
         call = Call(
             causal=reading.causal,
             query_offset=offset,
+            extra=reading.extra,
             is_padding=is_padding,
             is_global=reading.is_global,
             relative=relative,
