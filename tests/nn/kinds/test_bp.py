@@ -95,7 +95,7 @@ def test_spans_partition_what_is_seen(length: int, nodes: int, causal: bool) -> 
 def test_edges_are_few() -> None:
     for length in (256, 4096):
         kind = bp(nodes=4)
-        count = 1 + 4 * len(list(kind._sides(length, causal=False)))
+        count = 1 + 4 * len(kind.sides(length, causal=False))
         assert count <= 1 + 2 * 4 * ((length // 4).bit_length() + 1)
 
 

@@ -10,7 +10,7 @@ States of spans stand after those of tokens, the lowest level first. The span of
 nobody sees it. Refused are reading in pieces, and positions by distance, whose place the edges take.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -73,46 +73,53 @@ class BP(Kind):
         is_padding = call.is_padding
         if is_padding is None:
             is_padding = q.new_zeros(len(q), length, dtype=torch.bool)
+        parts = zip(sizes, *(x.split(sizes, 2) for x in (q, k, v)), strict=True)
         levels = [
             _Level(
-                *parts, F.pad(is_padding, (0, size * 2**level - length), value=True).unflatten(1, (size, -1))
+                *rows, F.pad(is_padding, (0, size * 2**level - length), value=True).unflatten(1, (size, -1))
             )
-            for level, (size, *parts) in enumerate(
-                zip(sizes, *(x.split(sizes, 2) for x in (q, k, v)), strict=True)
-            )
+            for level, (size, *rows) in enumerate(parts)
         ]
+        k, v = levels[0].k.contiguous(), levels[0].v.contiguous()
         rows = [self._read_by_tokens(levels, call)]
-        rows += [_read_by_spans(level, k[:, :, :length], v[:, :, :length], call) for level in levels[1:]]
-        hidden = torch.cat([level.is_empty for level in levels], 1)
-        return torch.where(hidden[:, None, :, None], 0.0, torch.cat(rows, 2))
+        rows += [_read_by_spans(level, k, v, call.dropout) for level in levels[1:]]
+        is_empty = torch.cat([level.is_empty for level in levels], 1)
+        return torch.where(is_empty[:, None, :, None], 0.0, torch.cat(rows, 2))
+
+    def sides(self, length: int, *, causal: bool) -> list["Side"]:
+        """The edges of the tokens of a text, but for those to themselves."""
+        return [
+            side
+            for level, size in enumerate(level_sizes(length))
+            for is_right in ((False,) if causal else (False, True))
+            if (side := Side(level, size, length, self.settings.nodes, is_right)).start < length
+        ]
 
     def _read_by_tokens(self, levels: Sequence["_Level"], call: Call) -> Tensor:
         """[B, H, N, D]: one softmax over a token itself and the spans of all levels."""
         q, k, v, _ = levels[0]
-        to_itself = (q * (k + self.edges.weight[0])).sum(3, keepdim=True)
-        sides = list(self._sides(q.shape[2], causal=call.causal))
-        scores = [to_itself, *(side.scores(levels, self.edges.weight) for side in sides)]
+        sides = self.sides(q.shape[2], causal=call.causal)
+        trees = [levels] if call.causal else [levels, [level.mirrored() for level in levels]]
+        scores = [(q * (k + self.edges.weight[0])).sum(3, keepdim=True)]
+        scores += [side.scores(trees[side.is_right], self._edges_of(side)) for side in sides]
         weights = (torch.cat(scores, 3) * q.shape[3] ** -0.5).softmax(3)
-        parts = F.dropout(weights, call.dropout).split([1] + [self.settings.nodes] * len(sides), 3)
-        read = parts[0] * v
-        for side, part in zip(sides, parts[1:], strict=True):
-            read = read + side.read(part, levels)
-        return read
+        weights = F.dropout(weights, call.dropout).split([1] + [self.settings.nodes] * len(sides), 3)
+        reads = [weights[0] * v, torch.zeros_like(v)]
+        for side, part in zip(sides, weights[1:], strict=True):
+            reads[side.is_right] = side.add_read(reads[side.is_right], part, trees[side.is_right])
+        return reads[0] if call.causal else reads[0] + reads[1].flip(2)
 
-    def _sides(self, length: int, *, causal: bool) -> Iterator["_Side"]:
-        """The edges of tokens, level by level, as far as there are any."""
-        for level, size in enumerate(level_sizes(length)):
-            for is_right in (False,) if causal else (False, True):
-                side = _Side(level, size, self.settings.nodes, self.settings.clip, is_right)
-                if side.first < size * 2**level:
-                    yield side
+    def _edges_of(self, side: "Side") -> Tensor:
+        """[nodes, D], the nearest first."""
+        begin = (2 * self.settings.nodes + 1) * min(side.level, self.settings.clip) + 1 + side.is_right
+        return self.edges.weight[begin : begin + 2 * self.settings.nodes - 1 : 2]
 
 
 def level_sizes(length: int) -> list[int]:
     """How many spans each level has, single tokens first, the whole text left out."""
     sizes = [length]
     while sizes[-1] > 2:
-        sizes.append((sizes[-1] + 1) // 2)
+        sizes.append(_ceil(sizes[-1], 2))
     return sizes
 
 
@@ -131,8 +138,12 @@ class _Level(NamedTuple):
         """[B, spans] bool: where no token is real."""
         return self.is_padding.all(2)
 
+    def mirrored(self) -> "_Level":
+        """The last span first."""
+        return _Level(self.q.flip(2), self.k.flip(2), self.v.flip(2), self.is_padding.flip(1, 2))
 
-def _read_by_spans(level: _Level, k: Tensor, v: Tensor, call: Call) -> Tensor:
+
+def _read_by_spans(level: _Level, k: Tensor, v: Tensor, dropout: float) -> Tensor:
     """[B, H, spans, D]: what spans read of their tokens, whose keys and values, [B, H, N, D], are given.
 
     All edges to a span are of one kind, which adds the same to all its scores: it is left out.
@@ -141,121 +152,116 @@ def _read_by_spans(level: _Level, k: Tensor, v: Tensor, call: Call) -> Tensor:
     k, v = (F.pad(x, (0, 0, 0, missing)).unflatten(2, level.is_padding.shape[1:]) for x in (k, v))
     scores = (level.q[:, :, :, None] @ k.transpose(3, 4)) * k.shape[4] ** -0.5
     scores = scores.masked_fill(level.is_padding[:, None, :, None], torch.finfo(scores.dtype).min)
-    return (F.dropout(scores.softmax(4), call.dropout) @ v)[:, :, :, 0]
+    return (F.dropout(scores.softmax(4), dropout) @ v)[:, :, :, 0]
 
 
-class _Side(NamedTuple):
+class Side(NamedTuple):
     """Edges from tokens to the spans of one level on one side of them.
 
     Seen from the left: tokens in groups of 2 ** level, from the first one that has such edges, have the same
     spans: group m has m, m - 1, ..., m - nodes + 1. But the right half of span m may be seen at the level
     below already. That is so for the first half of the group, and these see its left half in its place. On
-    the right everything is mirrored, at the end of the last span.
+    the right it is the same in the mirror: tokens and spans are given from the end.
+
+    Groups are read some at a time, as one product with all spans that any of them sees.
     """
 
     level: int
     size: int
     """Spans of the level."""
+    length: int
+    """Tokens."""
     nodes: int
-    clip: int
     is_right: bool
 
     @property
-    def first(self) -> int:
-        """The first token with such edges: spans of lower levels lie before all others."""
-        return self.nodes * (2**self.level - 1) + 1
-
-    @property
-    def groups(self) -> int:
-        """Of tokens; a multiple of ``nodes``, so that as many may be read together."""
-        return _ceil(_ceil(self.size * 2**self.level - self.first, 2**self.level), self.nodes) * self.nodes
+    def start(self) -> int:
+        """The first token with such edges: all before it sees is in the spans of lower levels."""
+        # The last span may end after the text; the mirror begins with the end of the text.
+        beyond = self.size * 2**self.level - self.length if self.is_right else 0
+        return self.nodes * (2**self.level - 1) + 1 - beyond
 
     def scores(self, levels: Sequence[_Level], edges: Tensor) -> Tensor:
         """[B, H, N, nodes]: products with keys and edges, the nearest span first; -inf where there is none.
 
         Args:
-            levels: of the tree.
-            edges: [kinds of edges, D].
+            levels: of the tree, mirrored on the right.
+            edges: [nodes, D].
         """
         q = self._grouped(levels[0].q)
-        near = q.unflatten(3, self._halves) @ self._nearest([one.k for one in levels])[..., None]
-        windows = self._windows(levels[self.level].k)
-        far = (self._together(q) @ windows).unflatten(3, (self.nodes, -1))
-        far = torch.take_along_dim(far, self._columns(q.device), 5)
-        kinds = torch.arange(self.nodes, device=q.device) * 2 + 1 + self.is_right
-        kinds = kinds + (2 * self.nodes + 1) * min(self.level, self.clip)
-        found = torch.cat([near.flatten(3, 4), far.flatten(2, 3)], 4) + q @ edges[kinds].transpose(0, 1)
-        found = found.unflatten(3, self._halves)
-        found = found.masked_fill(self._hidden(levels)[:, None, :, :, None], -torch.inf)
-        return self._ungrouped(found.flatten(3, 4), levels[0].q.shape[2], -torch.inf)
+        all_of_them = (q @ self._seen([one.k for one in levels]).transpose(3, 4)).unflatten(3, self._shape)
+        columns = self._columns(q.device)
+        found = torch.take_along_dim(all_of_them, columns, 6)
+        is_empty = self._seen([one.is_empty[:, None, :, None] for one in levels], True)
+        is_empty = is_empty.transpose(3, 4)[:, :, :, :, None, None]
+        found = found + (q @ edges.transpose(0, 1)).unflatten(3, self._shape)
+        found = found.masked_fill(torch.take_along_dim(is_empty, columns, 6), -torch.inf)
+        found = found.flatten(2, 5)[:, :, : self.length - self.start]
+        return self._turned(F.pad(found, (0, 0, self.start, 0), value=-torch.inf))
 
-    def read(self, weights: Tensor, levels: Sequence[_Level]) -> Tensor:
-        """[B, H, N, D]: what tokens read by weights, [B, H, N, nodes]."""
-        grouped = self._grouped(weights)
-        nearest = self._nearest([one.v for one in levels])[:, :, :, :, None]
-        near = grouped[..., :1].unflatten(3, self._halves) * nearest
-        windows = self._windows(levels[self.level].v)
-        given = grouped[..., 1:].unflatten(2, (-1, self.nodes))
-        spread = weights.new_zeros(*given.shape[:5], windows.shape[4])
-        spread = spread.scatter(5, self._columns(weights.device).expand_as(given), given)
-        far = (spread.flatten(3, 4) @ windows.transpose(3, 4)).unflatten(3, (self.nodes, -1))
-        return self._ungrouped(near.flatten(3, 4) + far.flatten(2, 3), weights.shape[2], 0.0)
+    def add_read(self, read: Tensor, weights: Tensor, levels: Sequence[_Level]) -> Tensor:
+        """What tokens have read before, [B, H, N, D], and what they read here.
+
+        Args:
+            read: mirrored on the right.
+            weights: [B, H, N, nodes].
+            levels: of the tree, mirrored on the right.
+        """
+        given = self._grouped(self._turned(weights)).unflatten(3, self._shape)
+        values = self._seen([one.v for one in levels])
+        spread = given.new_zeros(*given.shape[:6], values.shape[3])
+        spread = spread.scatter(6, self._columns(given.device).expand_as(given), given)
+        new = (spread.flatten(3, 5) @ values).flatten(2, 3)[:, :, : self.length - self.start]
+        return torch.cat([read[:, :, : self.start], read[:, :, self.start :] + new], 2)
 
     @property
-    def _halves(self) -> tuple[int, int]:
-        """A group in parts that see the same nearest span."""
-        return (2, 2 ** (self.level - 1)) if self.level else (1, 1)
+    def _together(self) -> int:
+        """Groups that are read at a time: with wide spans a group has tokens enough for a product."""
+        return max(1, self.nodes >> self.level)
 
-    def _columns(self, device: torch.device) -> Tensor:
-        """[1, 1, 1, nodes, 1, nodes - 1]: where the spans of each group are in the window of those that are
-        read together, the nearest left out."""
-        at = torch.arange(self.nodes, device=device)
-        return (at[:, None] + self.nodes - 1 - at[1:])[None, None, None, :, None]
+    @property
+    def _groups(self) -> int:
+        return _ceil(_ceil(self.length - self.start, 2**self.level), self._together) * self._together
 
-    def _hidden(self, levels: Sequence[_Level]) -> Tensor:
-        """[B, groups, parts, nodes] bool: where there is no span, or none with a token."""
-        empties = [one.is_empty[:, None, :, None] for one in levels]
-        near = self._nearest(empties, True)[:, 0]
-        far = self._turned(empties[self.level])[:, 0, :, 0]
-        far = F.pad(far, (self.nodes - 1, self.groups - self.size - 1), value=True)
-        far = far.unfold(1, self.nodes - 1, 1).flip(2)
-        return torch.cat([near, far[:, :, None].expand(-1, -1, near.shape[2], -1)], 3)
-
-    def _nearest(self, levels: Sequence[Tensor], fill: float = 0.0) -> Tensor:
-        """[B, H, groups, parts, X] of levels of [B, H, spans, X]: the nearest span, or the half of it."""
-        parts = [self._turned(levels[self.level])]
-        if self.level:
-            below = levels[self.level - 1]
-            below = F.pad(below, (0, 0, 0, 2 * self.size - below.shape[2]), value=fill)
-            parts.insert(0, self._turned(below)[:, :, ::2])
-        return F.pad(torch.stack(parts, 3), (0, 0, 0, 0, 0, self.groups - self.size), value=fill)
-
-    def _windows(self, x: Tensor) -> Tensor:
-        """[B, H, spans, D] -> [B, H, groups / nodes, D, 2 * nodes - 2]: the spans of ``nodes`` groups
-        but for the nearest of the last."""
-        padded = F.pad(self._turned(x), (0, 0, self.nodes - 1, self.groups - self.size - 1))
-        return padded.unfold(2, 2 * self.nodes - 2, self.nodes)
-
-    def _together(self, x: Tensor) -> Tensor:
-        """[B, H, groups, tokens, X] -> [B, H, groups / nodes, nodes * tokens, X]."""
-        return x.unflatten(2, (-1, self.nodes)).flatten(3, 4)
+    @property
+    def _shape(self) -> tuple[int, int, int]:
+        """Of the tokens that are read at a time: groups, parts with the same nearest span, tokens."""
+        return (self._together, 2, 2 ** (self.level - 1)) if self.level else (self._together, 1, 1)
 
     def _grouped(self, x: Tensor) -> Tensor:
-        """[B, H, N, X] -> [B, H, groups, tokens of a group, X]."""
-        whole = self._turned(F.pad(x, (0, 0, 0, self.size * 2**self.level - x.shape[2])))
-        tokens = self.groups * 2**self.level
-        return F.pad(whole[:, :, self.first :], (0, 0, 0, tokens + self.first - whole.shape[2])).unflatten(
-            2, (self.groups, -1)
-        )
+        """[B, H, N, X] -> [B, H, times, tokens at a time, X]."""
+        tokens = self._groups << self.level
+        x = F.pad(x[:, :, self.start :], (0, 0, 0, tokens - self.length + self.start))
+        return x.unflatten(2, (-1, self._together << self.level))
 
-    def _ungrouped(self, x: Tensor, length: int, fill: float) -> Tensor:
-        """The inverse of `_grouped`, with ``fill`` for tokens that have no such edges."""
-        whole = self.size * 2**self.level
-        x = x.flatten(2, 3)[:, :, : whole - self.first]
-        return self._turned(F.pad(x, (0, 0, self.first, 0), value=fill))[:, :, :length]
+    def _seen(self, levels: Sequence[Tensor], fill: float = 0.0) -> Tensor:
+        """[B, H, times, spans at a time, X] of levels of [B, H, spans, X]: the nearest spans and halves of
+        each group, then all others in order."""
+        spans, more = levels[self.level], self._groups - self.size
+        nearest = spans[:, :, :, None]
+        if self.level:
+            halves = levels[self.level - 1]
+            # Where the last span has no right half, or in the mirror the first no left one.
+            missing = (2 * self.size - halves.shape[2], 0)
+            halves = F.pad(halves, (0, 0, *(missing if self.is_right else missing[::-1])), value=fill)
+            nearest = torch.stack([halves[:, :, ::2], spans], 3)
+        nearest = F.pad(nearest, (0, 0, 0, 0, 0, more), value=fill).flatten(2, 3)
+        nearest = nearest.unflatten(2, (self._groups // self._together, -1))
+        others = F.pad(spans, (0, 0, self.nodes - 1, more - 1), value=fill)
+        others = others.unfold(2, self._together + self.nodes - 2, self._together)
+        return torch.cat([nearest, others.transpose(3, 4)], 3)
+
+    def _columns(self, device: torch.device) -> Tensor:
+        """[1, 1, 1, groups at a time, parts, 1, nodes]: where the spans of each are in `_seen`."""
+        together, parts, _ = self._shape
+        group, part = torch.arange(together, device=device), torch.arange(parts, device=device)
+        slot = torch.arange(self.nodes, device=device)
+        nearest = group[:, None, None] * parts + part[:, None]
+        others = together * parts + group[:, None, None] + self.nodes - 1 - slot
+        return torch.where(slot == 0, nearest, others)[None, None, None, :, :, None]
 
     def _turned(self, x: Tensor) -> Tensor:
-        """[B, H, any, X], for the right from its end."""
+        """[B, H, N, X], on the right between the text and its mirror."""
         return x.flip(2) if self.is_right else x
 
 
