@@ -18,6 +18,7 @@ from transformers.utils.generic import ModelOutput
 
 from longspan.models.compact_loading import ReadsCompact
 from longspan.models.encoding import read_masks, wanted
+from longspan.models.funnel import run_funnel
 from longspan.models.long_range_cache import LongRangeCache
 from longspan.models.long_range_config import LongRangeConfig
 from longspan.models.long_range_layer import LongRangeLayer
@@ -34,7 +35,7 @@ class LongRangeOutput(ModelOutput):
     """What the model returns."""
 
     last_hidden_state: Tensor | None = None
-    """[batch, length, hidden_size]."""
+    """[batch, length, hidden_size]; of pooled states without a decoder, the length of the last block."""
     past_key_values: LongRangeCache | None = None
     memory: Memory | None = None
     """After the last segment, where the model has one."""
@@ -89,9 +90,11 @@ class LongRangeModel(LongRangePreTrainedModel):
 
     Args:
         config: its shape.
+        decodes: whether pooled states come back to the length of the input, where ``config`` has layers for
+            that.
     """
 
-    def __init__(self, config: LongRangeConfig) -> None:
+    def __init__(self, config: LongRangeConfig, *, decodes: bool = True) -> None:
         super().__init__(config)
         size = config.hidden_size
         self.embeddings = nn.Embedding(config.vocab_size, size, padding_idx=config.pad_token_id)
@@ -117,6 +120,10 @@ class LongRangeModel(LongRangePreTrainedModel):
         self.layers = nn.ModuleList(
             LongRangeLayer(config, layer) for layer in range(config.num_hidden_layers)
         )
+        self.decoder = nn.ModuleList(
+            LongRangeLayer(config, layer % config.num_hidden_layers)
+            for layer in range(config.decoder_layers if decodes else 0)
+        )
         self.norm = nn.LayerNorm(size, eps=config.layer_norm_eps) if config.norm == "pre" else None
         self.dropout = Dropout(config.hidden_dropout_prob)
         self.gradient_checkpointing = False
@@ -125,7 +132,7 @@ class LongRangeModel(LongRangePreTrainedModel):
     @property
     def kinds(self) -> list[Kind]:
         """The attention of each layer, lowest first."""
-        return [cast(LongRangeLayer, layer).attention.kind for layer in self.layers]
+        return [cast(LongRangeLayer, layer).attention.kind for layer in (*self.layers, *self.decoder)]
 
     def get_input_embeddings(self) -> nn.Module:
         """The token embeddings."""
@@ -256,6 +263,11 @@ class LongRangeModel(LongRangePreTrainedModel):
         if self.config.reversible:
             caches = None if cache is None else [cache.layer_cache(at) for at in range(len(self.layers))]
             return [x, run_reversibly(cast(list[Any], list(self.layers)), x, reading, caches)]
+        if self.config.block_sizes is not None:
+            blocks = self.config.block_sizes
+            return run_funnel(
+                list(self.layers), list(self.decoder), x, reading, blocks, self.config.pooling_between
+            )
         states = [x]
         for at, layer in enumerate(self.layers):
             kept = None if cache is None else cache.layer_cache(at)
@@ -342,6 +354,7 @@ class LongRangeModel(LongRangePreTrainedModel):
             )
         self.config.require("padding", "attention_mask has zeros")
         counts = any(kind.counts_from_start for kind in self.kinds) or self.config.positions == "infused"
+        counts = counts or self.config.block_sizes is not None
         if counts and bool(is_padding[:, 0].any()):
             raise ValueError(
                 "attention_mask has zeros at the beginning, where this model counts positions from; "

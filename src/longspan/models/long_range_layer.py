@@ -16,6 +16,7 @@ from longspan.nn.dropout import Dropout
 from longspan.nn.kinds.kind import Cache
 from longspan.nn.long_range_attention import LongRangeAttention, Reading
 from longspan.nn.memory import LayerMemory, MemorySizes, Overflow, add_compressed, remember
+from longspan.nn.pooling import Pooling
 
 
 class LongRangeLayer(GradientCheckpointingLayer):
@@ -56,6 +57,7 @@ class LongRangeLayer(GradientCheckpointingLayer):
         memory: LayerMemory | None = None,
         sizes: MemorySizes | None = None,
         cache: Cache | None = None,
+        pooling: Pooling | None = None,
     ) -> tuple[Tensor, LayerMemory | None]:
         """Reads a segment.
 
@@ -65,10 +67,13 @@ class LongRangeLayer(GradientCheckpointingLayer):
             memory: before the segment.
             sizes: of the memory.
             cache: of this layer.
+            pooling: by which the output is shorter than the input, without memory and cache.
 
         Returns:
             [batch, length, hidden_size], and the memory after the segment.
         """
+        if pooling is not None:
+            return self._pooled(x, reading, pooling), None
         earlier = None if memory is None else self._normed(memory.states)
         attended = self.attention(self._normed(x), reading, earlier=earlier, cache=cache)
         after = None
@@ -77,6 +82,16 @@ class LongRangeLayer(GradientCheckpointingLayer):
             after = self._remember(x, memory, sizes, reading)
         x = self._added(x, attended, self.attention_norm)
         return self._added(x, self.feed_forward(x), self.feed_forward_norm), after
+
+    def _pooled(self, x: Tensor, reading: Reading, pooling: Pooling) -> Tensor:
+        """[batch, half of the length, hidden_size]: queries are pooled, keys and values are not."""
+        pooled = pooling.pool(x, reading.is_padding)
+        # Where the first of a pair stands a query is what it would be alone, whatever the kind and the
+        # positions; where the second stands it is computed for nothing.
+        queries = pooling.spread(self._normed(pooled), x.shape[1])
+        attended = pooling.first(self.attention(queries, reading, key_input=self._normed(x)))
+        x = self._added(pooled, attended, self.attention_norm)
+        return self._added(x, self.feed_forward(x), self.feed_forward_norm)
 
     def attention_half(self, x: Tensor, reading: Reading, cache: Cache | None = None) -> Tensor:
         """[batch, length, hidden_size] -> the same: what the first half adds."""
