@@ -289,7 +289,7 @@ class LongRangeModel(LongRangePreTrainedModel):
         self,
         *,
         seen: int,
-        extra: int,
+        extra: int = 0,
         is_padding: Tensor | None,
         is_global: Tensor | None,
         losses: dict[str, list[Tensor]],

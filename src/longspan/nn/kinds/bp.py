@@ -73,13 +73,11 @@ class BP(Kind):
         is_padding = call.is_padding
         if is_padding is None:
             is_padding = q.new_zeros(len(q), length, dtype=torch.bool)
-        parts = zip(sizes, *(x.split(sizes, 2) for x in (q, k, v)), strict=True)
-        levels = [
-            _Level(
-                *rows, F.pad(is_padding, (0, size * 2**level - length), value=True).unflatten(1, (size, -1))
-            )
-            for level, (size, *rows) in enumerate(parts)
-        ]
+        queries, keys, values = (x.split(sizes, 2) for x in (q, k, v))
+        levels: list[_Level] = []
+        for level, size in enumerate(sizes):
+            hidden = F.pad(is_padding, (0, size * 2**level - length), value=True).unflatten(1, (size, -1))
+            levels.append(_Level(queries[level], keys[level], values[level], hidden))
         k, v = levels[0].k.contiguous(), levels[0].v.contiguous()
         rows = [self._read_by_tokens(levels, call)]
         rows += [_read_by_spans(level, k, v, call.dropout) for level in levels[1:]]
