@@ -29,6 +29,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "bigbird": {"block": 4, "random_blocks": 1},
     "routing": {"clusters": 3, "size": 10, "accept_leak": True},
     "reformer": {"chunk": 8, "rounds": 2, "accept_leak": True},
+    "bp": {"nodes": 2, "clip": 3},
 }
 """Of every registered kind, small enough for texts of some dozens of tokens."""
 

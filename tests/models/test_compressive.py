@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from longspan import LongRangeForCausalLM
-from longspan.models.long_range import LongRangeLayer
+from longspan.models.long_range_layer import LongRangeLayer
 from longspan.nn.compression import Compressor
 from longspan.nn.memory import LayerMemory, MemorySizes, Overflow, add_compressed, remember
 from tests.models.relatives import EXACT, causal_lm, logits, tokens

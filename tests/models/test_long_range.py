@@ -108,8 +108,15 @@ def test_short_texts_and_half_precision_work(name: str, causal: bool) -> None:
             assert one.grad is None or one.grad.isfinite().all(), key
 
 
-@pytest.mark.parametrize("name", [name for name in STRICT if can(name, "padding", causal=True)])
-@pytest.mark.parametrize("positions", ["none", "absolute", "rotary"])
+@pytest.mark.parametrize(
+    ("name", "positions"),
+    [
+        (name, positions)
+        for name in STRICT
+        for positions in ("none", "absolute", "rotary")
+        if can(name, "padding", causal=True) and (positions == "none" or can(name, positions, causal=True))
+    ],
+)
 def test_padding_that_is_not_last_is_ignored_or_refused(name: str, positions: str) -> None:
     model, ids = causal_lm(name, positions=positions), tokens(1, 20)
     mask = torch.ones_like(ids)
@@ -306,6 +313,7 @@ SMALL: dict[str, Any] = {"hidden_size": 32, "num_attention_heads": 4, "num_hidde
         ({"memory": "xxl"}, "memory is 'xxl'; it must be one of none, xl, compressive"),
         ({"same_length": True}, "memory must not be 'none'"),
         ({"hidden_size": 30}, "it must be a multiple of num_attention_heads = 4"),
+        ({"attention": ["bp", "full"]}, "'bp' keeps states beside the tokens through all layers"),
         (
             {"memory": "compressive", "positions": "relative", "compression": "mean"},
             "compression_loss is 'attention' with compression 'mean'; it must be none",

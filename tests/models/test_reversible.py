@@ -19,7 +19,7 @@ def stored(layers: Any, x: torch.Tensor, reading: Any, caches: Any = None) -> to
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
-@pytest.mark.parametrize("name", ["reformer", "full", "window", "performer"])
+@pytest.mark.parametrize("name", ["reformer", "full", "window", "performer", "bp"])
 def test_gradients_are_those_of_stored_layers(
     name: str, dropout: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

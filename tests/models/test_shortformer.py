@@ -3,7 +3,7 @@ kept."""
 
 import torch
 
-from longspan.models.long_range import LongRangeLayer
+from longspan.models.long_range_layer import LongRangeLayer
 from longspan.nn.sinusoids import sinusoids
 from tests.models.relatives import EXACT, causal_lm, logits, tokens
 from tests.nn.kinds.dense import dense_attention

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from longspan import LongRangeForCausalLM
-from longspan.models.long_range import LongRangeLayer
+from longspan.models.long_range_layer import LongRangeLayer
 from longspan.nn.memory import Memory
 from longspan.nn.sinusoids import sinusoids
 from tests.models.relatives import EXACT, causal_lm, logits, tokens

@@ -13,6 +13,7 @@ from longspan.tasks.registry import TASKS
 from longspan.training.loop import train
 from longspan.training.recipe import read_recipe
 from tests.models.relatives import CAUSAL, ENCODERS, SETTINGS, SIZES, can
+from tests.tasks.tiny import tiny_tokenizer
 from tests.training.runs import write_recipe
 
 TEXT = b"The sea, the sea, the long grey sea. " * 20
@@ -111,6 +112,38 @@ def test_classifiers_learn(name: str, tmp_path: Path) -> None:
     )
     scores = train(read_recipe(path), tmp_path / "run")
     assert 0 <= scores["accuracy"] <= 1
+
+
+@pytest.mark.parametrize("task", ["masked-lm", "classification"])
+@pytest.mark.parametrize("name", ["funnel", "bp"])
+def test_encoders_go_on_to_the_same_bits(name: str, task: str, tmp_path: Path) -> None:
+    tokenizer = tiny_tokenizer()
+    tokenizer.save_pretrained(tmp_path / "new")
+    fields: dict[str, Any] = {"attention": "bp"}
+    if name == "funnel":
+        fields = {"attention": "full", "positions": "relative", "block_sizes": [2, 1], "decoder_layers": 2}
+    source = write_config(tmp_path / "new", vocab_size=len(tokenizer), **fields)
+    text = tmp_path / "text.jsonl"
+    text.write_text(
+        "".join(json.dumps({"id": str(at), "text": TEXT[at:].decode()}) + "\n" for at in range(8))
+    )
+    data = {"format": "text", "train": str(text), "dev": str(text)}
+    path = write_recipe(
+        tmp_path / "recipe",
+        task=task,
+        model={"source": str(source), "dropout": 0.1},
+        settings={"max_length": 128},
+        run={"steps": 4, "checkpoint_every": 2, "evaluate_every": 4},
+        **({"data": data} if task == "masked-lm" else {}),
+    )
+    recipe = read_recipe(path)
+    train(recipe, tmp_path / "whole")
+    first = weights(tmp_path / "whole")
+    (checkpoint,) = (tmp_path / "whole" / "checkpoints").glob("step-00000002")
+    train(recipe, tmp_path / "whole", resume=checkpoint)
+    for key, one in weights(tmp_path / "whole").items():
+        assert torch.equal(one, first[key]), key
+    assert any("decoder.1" in key for key in first) == (name == "funnel" and task == "masked-lm")
 
 
 def test_kinds_without_a_cache_do_not_stream(tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
 """Kinds of attention beside each other, and beside the packages of the same names: time and memory against
 length.
 
-A contestant is a whole self-attention layer, projections included, from hidden states to hidden states. First
-every one of ours is checked against its slow form, and the packages against ours with the same weights; then
-memory is measured in a fresh process for each, growing until a limit; then all that are left at a length take
-turns. Those of the bars take turns among themselves, in more rounds.
+A contestant is a whole self-attention layer, projections included, from hidden states to hidden states; where
+a design is about several layers, a small stack of them. First every one of ours is checked against its slow
+form, and the packages against ours with the same weights; then memory is measured in a fresh process for
+each, growing until a limit; then all that are left at a length take turns. Those of the bars take turns
+among themselves, in more rounds.
 """
 
 import gc
@@ -16,6 +17,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from longspan.benchmarks import fresh_process, machine
 from longspan.benchmarks.attention import Record, broken_limit, foreseen_limit
@@ -25,6 +27,7 @@ from longspan.benchmarks.measure import ForeignLoad, interleaved, limit_memory, 
 from longspan.nn.kinds.kind import Drawn, LayerShape, settings_of
 from longspan.nn.kinds.registry import KINDS
 from longspan.nn.long_range_attention import LongRangeAttention, Reading
+from longspan.nn.pooling import Pooling
 
 LENGTHS = (1024, 2048, 4096, 8192, 16384, 32768)
 QUICK_LENGTHS = (256, 512)
@@ -40,9 +43,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "routing": {"clusters": 16, "size": 256},
     "reformer": {"chunk": 64, "rounds": 2},
     "adaptive-span": {"max_span": 512, "initial": 1.0},
+    "bp": {"nodes": 16},
 }
 CAUSAL = ("adaptive-span",)
 """Those that are measured looking back, since they have no other form."""
+STACKS = {"funnel": 3}
+"""Designs of several layers, and how many are measured: Funnel's are one of each of three blocks."""
 TOLERANCE = 1e-4
 PACKAGE_TOLERANCE = {"linformer-package": 1e-4, "performer-package": 2e-3}
 """performer-pytorch adds an epsilon to every feature, of which there is something left in its outputs."""
@@ -67,7 +73,7 @@ class WrongKindError(WrongResultError):
 class Plan:
     """What to measure."""
 
-    kinds: tuple[str, ...] = (*KINDS, *PACKAGES)
+    kinds: tuple[str, ...] = (*KINDS, *STACKS, *PACKAGES)
     lengths: tuple[int, ...] = LENGTHS
     directions: tuple[str, ...] = DIRECTIONS
     heads: int = 8
@@ -79,7 +85,7 @@ class Plan:
     """Or once a call needs more memory beyond its inputs."""
 
     def __post_init__(self) -> None:
-        known = (*KINDS, *PACKAGES)
+        known = (*KINDS, *STACKS, *PACKAGES)
         for name in self.kinds:
             if name not in known:
                 raise ValueError(f"kinds has {name!r}; it must be among {', '.join(known)}")
@@ -103,7 +109,7 @@ def layer(name: str, length: int, *, heads: int, head_dim: int, impl: Any = "aut
     """A contestant for inputs of one length.
 
     Args:
-        name: a kind, or one of `PACKAGES`.
+        name: a kind, or one of `STACKS` or `PACKAGES`.
         length: tokens.
         heads: of attention.
         head_dim: of a head.
@@ -126,14 +132,36 @@ def layer(name: str, length: int, *, heads: int, head_dim: int, impl: Any = "aut
             dim=size, heads=heads, dim_head=head_dim, nb_features=256, causal=False, attn_out_bias=False
         )
         return _Layer(module, module)
+    if name in STACKS:
+        return _funnel([_attention("full", length, heads, head_dim) for _ in range(STACKS[name])], impl)
+    ours = _attention(name, length, heads, head_dim)
+    extra = ours.kind.extra_states(length)
+    reading = Reading(causal=name in CAUSAL, extra=extra, impl=impl)
+    return _Layer(ours, lambda x: ours(F.pad(x, (0, 0, 0, extra)), reading)[:, :length])
+
+
+def _attention(name: str, length: int, heads: int, head_dim: int) -> LongRangeAttention:
     causal = name in CAUSAL
     shape = LayerShape(heads=heads, head_dim=head_dim, causal=causal, max_length=length)
     kind = KINDS[name](shape, settings_of(KINDS[name], SETTINGS.get(name, {})))
     for part in kind.modules():
         if isinstance(part, Drawn):
             part.draw_weights()
-    ours = LongRangeAttention(size, kind, positions="none")
-    return _Layer(ours, lambda x: ours(x, Reading(causal=causal, impl=impl)))
+    return LongRangeAttention(heads * head_dim, kind, positions="none")
+
+
+def _funnel(layers: Sequence[LongRangeAttention], impl: Any) -> _Layer:
+    """A layer of each block; all but the first halve the length."""
+    pooling, reading = Pooling(separate_first=True), Reading(causal=False, impl=impl)
+
+    def call(x: Tensor) -> Tensor:
+        x = layers[0](x, reading)
+        for layer in layers[1:]:
+            queries = pooling.spread(pooling.pool(x), x.shape[1])
+            x = pooling.first(layer(queries, reading, key_input=x))
+        return x
+
+    return _Layer(nn.ModuleList(layers), call)
 
 
 def check(plan: Plan) -> dict[str, float]:
@@ -269,7 +297,11 @@ def results(records: Sequence[Mapping[str, Any]]) -> list[Result]:
 
 
 def _label(name: str) -> str:
-    return f"{PACKAGES[name]} (PyPI)" if name in PACKAGES else f"{name} (causal)" if name in CAUSAL else name
+    if name in PACKAGES:
+        return f"{PACKAGES[name]} (PyPI)"
+    if name in STACKS:
+        return f"{name} ({STACKS[name]} layers)"
+    return f"{name} (causal)" if name in CAUSAL else name
 
 
 def _call(name: str, length: int, direction: str, plan: Plan) -> Callable[[], Tensor]:

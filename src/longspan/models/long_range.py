@@ -13,31 +13,21 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from transformers.activations import ACT2FN
-from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_utils import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from longspan.models.compact_loading import ReadsCompact
 from longspan.models.encoding import read_masks, wanted
+from longspan.models.funnel import run_funnel
 from longspan.models.long_range_cache import LongRangeCache
 from longspan.models.long_range_config import LongRangeConfig
+from longspan.models.long_range_layer import LongRangeLayer
 from longspan.models.reversible import run_reversibly
 from longspan.nn.causal_attention import RelativeBiases
-from longspan.nn.compression import Compressor, as_constants, reconstruction_loss
 from longspan.nn.dropout import Dropout
-from longspan.nn.kinds.kind import Cache, Drawn, Kind
-from longspan.nn.long_range_attention import LongRangeAttention, Reading
-from longspan.nn.memory import (
-    LayerMemory,
-    Memory,
-    MemorySizes,
-    Overflow,
-    add_compressed,
-    empty_memory,
-    remember,
-    segments,
-)
+from longspan.nn.kinds.kind import Drawn, Kind
+from longspan.nn.long_range_attention import Reading
+from longspan.nn.memory import LayerMemory, Memory, empty_memory, segments
 
 
 @dataclass
@@ -45,7 +35,7 @@ class LongRangeOutput(ModelOutput):
     """What the model returns."""
 
     last_hidden_state: Tensor | None = None
-    """[batch, length, hidden_size]."""
+    """[batch, length, hidden_size]; of pooled states without a decoder, the length of the last block."""
     past_key_values: LongRangeCache | None = None
     memory: Memory | None = None
     """After the last segment, where the model has one."""
@@ -53,125 +43,6 @@ class LongRangeOutput(ModelOutput):
     """The input of every layer, and the last output."""
     losses: dict[str, Tensor] | None = None
     """Losses of attention and memory themselves, [] each, to be added to the task's."""
-
-
-class LongRangeLayer(GradientCheckpointingLayer):
-    """Self-attention, then a feed-forward network, each added to what it was given."""
-
-    def __init__(self, config: LongRangeConfig, layer: int) -> None:
-        super().__init__()
-        size, inner = config.hidden_size, config.intermediate_size
-        self.is_pre_norm = config.norm == "pre"
-        self.attention_norm = nn.LayerNorm(size, eps=config.layer_norm_eps)
-        self.attention = LongRangeAttention(
-            size,
-            config.kind(layer)(config.layer_shape(layer), config.kind_settings(layer)),
-            positions=cast(Any, config.positions),
-            dropout=config.attention_probs_dropout_prob,
-            bias=config.attention_bias,
-        )
-        self.feed_forward_norm = nn.LayerNorm(size, eps=config.layer_norm_eps)
-        self.expand = nn.Linear(size, inner)
-        self.activation = ACT2FN[config.hidden_act]
-        self.contract = nn.Linear(inner, size)
-        self.dropout = Dropout(config.hidden_dropout_prob)
-        self.compressor = (
-            Compressor(
-                size,
-                config.compression_ratio,
-                cast(Any, config.compression),
-                cast(Any, config.compression_loss),
-            )
-            if config.memory == "compressive"
-            else None
-        )
-
-    def forward(
-        self,
-        x: Tensor,
-        reading: Reading,
-        memory: LayerMemory | None = None,
-        sizes: MemorySizes | None = None,
-        cache: Cache | None = None,
-    ) -> tuple[Tensor, LayerMemory | None]:
-        """Reads a segment.
-
-        Args:
-            x: [batch, length, hidden_size].
-            reading: of this pass.
-            memory: before the segment.
-            sizes: of the memory.
-            cache: of this layer.
-
-        Returns:
-            [batch, length, hidden_size], and the memory after the segment.
-        """
-        earlier = None if memory is None else self._normed(memory.states)
-        attended = self.attention(self._normed(x), reading, earlier=earlier, cache=cache)
-        after = None
-        if memory is not None:
-            assert sizes is not None
-            after = self._remember(x, memory, sizes, reading)
-        x = self._added(x, attended, self.attention_norm)
-        return self._added(x, self.feed_forward(x), self.feed_forward_norm), after
-
-    def attention_half(self, x: Tensor, reading: Reading, cache: Cache | None = None) -> Tensor:
-        """[batch, length, hidden_size] -> the same: what the first half adds."""
-        return self.dropout(self.attention(self._normed(x), reading, cache=cache))
-
-    def feed_forward_half(self, x: Tensor) -> Tensor:
-        """[batch, length, hidden_size] -> the same: what the second half adds."""
-        return self.dropout(self.feed_forward(x))
-
-    def feed_forward(self, x: Tensor) -> Tensor:
-        """[batch, length, hidden_size] -> the same: what the second half adds."""
-        given = self.feed_forward_norm(x) if self.is_pre_norm else x
-        return self.contract(self.dropout(self.activation(self.expand(given))))
-
-    def _added(self, x: Tensor, new: Tensor, norm: nn.LayerNorm) -> Tensor:
-        x = x + self.dropout(new)
-        return x if self.is_pre_norm else norm(x)
-
-    def _normed(self, x: Tensor) -> Tensor:
-        return self.attention_norm(x) if self.is_pre_norm else x
-
-    def _remember(self, x: Tensor, memory: LayerMemory, sizes: MemorySizes, reading: Reading) -> LayerMemory:
-        used = None
-        if memory.usage is not None:
-            with torch.no_grad():
-                used = self.attention.usage(self._normed(x), reading, earlier=self._normed(memory.states))
-        after, overflow = remember(memory, x, sizes, used)
-        if overflow is None:
-            return after
-        assert self.compressor is not None
-        new = self.compressor(overflow)
-        if torch.is_grad_enabled():
-            loss = self._compression_loss(x, overflow, new)
-            if loss is not None:
-                reading.losses.setdefault("compression", []).append(loss)
-        # Through time, the loss of later segments trains the compression, and that alone: it read constants.
-        kept = new if self.compressor.objective == "bptt" else new.detach()
-        return add_compressed(after, kept, sizes)
-
-    def _compression_loss(self, x: Tensor, old: Overflow, new: Tensor) -> Tensor | None:
-        """[]: of the compression alone. All weights but its own, and the states, are constants here."""
-        assert self.compressor is not None
-        if self.compressor.objective == "auto-encoding":
-            return self.compressor.auto_encoding_loss(old.states, new)
-        if self.compressor.objective != "attention":
-            return None
-        query, before = self.attention.content(
-            self._constant_norm(x.detach()), self._constant_norm(old.states)
-        )
-        _, compressed = self.attention.content(x.detach(), self._constant_norm(new))
-        return reconstruction_loss(query, before, compressed)
-
-    def _constant_norm(self, x: Tensor) -> Tensor:
-        if not self.is_pre_norm:
-            return x
-        norm = self.attention_norm
-        weight, bias = as_constants(norm.weight, norm.bias)
-        return F.layer_norm(x, norm.normalized_shape, weight, bias, norm.eps)
 
 
 class LearnedDistances(nn.Module):
@@ -219,9 +90,11 @@ class LongRangeModel(LongRangePreTrainedModel):
 
     Args:
         config: its shape.
+        decodes: whether pooled states come back to the length of the input, where ``config`` has layers for
+            that.
     """
 
-    def __init__(self, config: LongRangeConfig) -> None:
+    def __init__(self, config: LongRangeConfig, *, decodes: bool = True) -> None:
         super().__init__(config)
         size = config.hidden_size
         self.embeddings = nn.Embedding(config.vocab_size, size, padding_idx=config.pad_token_id)
@@ -247,6 +120,10 @@ class LongRangeModel(LongRangePreTrainedModel):
         self.layers = nn.ModuleList(
             LongRangeLayer(config, layer) for layer in range(config.num_hidden_layers)
         )
+        self.decoder = nn.ModuleList(
+            LongRangeLayer(config, layer % config.num_hidden_layers)
+            for layer in range(config.decoder_layers if decodes else 0)
+        )
         self.norm = nn.LayerNorm(size, eps=config.layer_norm_eps) if config.norm == "pre" else None
         self.dropout = Dropout(config.hidden_dropout_prob)
         self.gradient_checkpointing = False
@@ -255,7 +132,7 @@ class LongRangeModel(LongRangePreTrainedModel):
     @property
     def kinds(self) -> list[Kind]:
         """The attention of each layer, lowest first."""
-        return [cast(LongRangeLayer, layer).attention.kind for layer in self.layers]
+        return [cast(LongRangeLayer, layer).attention.kind for layer in (*self.layers, *self.decoder)]
 
     def get_input_embeddings(self) -> nn.Module:
         """The token embeddings."""
@@ -319,6 +196,7 @@ class LongRangeModel(LongRangePreTrainedModel):
         losses: dict[str, list[Tensor]] = {}
         reading = self._reading(
             seen=0 if self.config.memory != "none" else seen,
+            extra=self.kinds[0].extra_states(x.shape[1]) if self.kinds else 0,
             is_padding=is_padding,
             is_global=masks.is_global,
             losses=losses,
@@ -382,9 +260,20 @@ class LongRangeModel(LongRangePreTrainedModel):
         return LongRangeCache(self.kinds, has_memory=self.config.memory != "none")
 
     def _run(self, x: Tensor, reading: Reading, cache: LongRangeCache | None) -> list[Tensor]:
+        """The tokens' states before every layer, and after the last."""
+        length = x.shape[1]
+        states = self._run_layers(F.pad(x, (0, 0, 0, reading.extra)), reading, cache)
+        return [state[:, :length] for state in states]
+
+    def _run_layers(self, x: Tensor, reading: Reading, cache: LongRangeCache | None) -> list[Tensor]:
         if self.config.reversible:
             caches = None if cache is None else [cache.layer_cache(at) for at in range(len(self.layers))]
             return [x, run_reversibly(cast(list[Any], list(self.layers)), x, reading, caches)]
+        if self.config.block_sizes is not None:
+            blocks = self.config.block_sizes
+            return run_funnel(
+                list(self.layers), list(self.decoder), x, reading, blocks, self.config.pooling_between
+            )
         states = [x]
         for at, layer in enumerate(self.layers):
             kept = None if cache is None else cache.layer_cache(at)
@@ -406,6 +295,7 @@ class LongRangeModel(LongRangePreTrainedModel):
         self,
         *,
         seen: int,
+        extra: int = 0,
         is_padding: Tensor | None,
         is_global: Tensor | None,
         losses: dict[str, list[Tensor]],
@@ -414,6 +304,7 @@ class LongRangeModel(LongRangePreTrainedModel):
         return Reading(
             causal=config.is_decoder,
             seen=seen,
+            extra=extra,
             is_padding=is_padding,
             is_global=is_global,
             biases=self.relative_biases,
@@ -481,7 +372,8 @@ class LongRangeModel(LongRangePreTrainedModel):
             )
         self.config.require("padding", "attention_mask has zeros")
         positions = self.config.positions
-        counts = positions == "infused" or any(
+        counts = positions == "infused" or self.config.block_sizes is not None
+        counts = counts or any(
             kind.counts_from_start or (kind.turns_matter and positions == "rotary") for kind in self.kinds
         )
         if counts and bool((is_padding[:, :-1] & ~is_padding[:, 1:]).any()):

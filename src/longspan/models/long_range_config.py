@@ -15,6 +15,7 @@ from longspan.nn.compression import LEARNED
 from longspan.nn.kinds.kind import Ability, Kind, LayerShape, settings_of
 from longspan.nn.kinds.registry import KINDS
 from longspan.nn.memory import MemorySizes
+from longspan.nn.pooling import Pooling
 
 MEMORIES = ("none", "xl", "compressive")
 POSITIONS = ("none", "absolute", "relative", "learned", "rotary", "infused")
@@ -38,6 +39,10 @@ class LongRangeConfig(PreTrainedConfig):
         norm: "pre" or "post": layer norm before each half of a layer, or after it.
         reversible: layers whose inputs are made again from their outputs in the backward pass (Reformer), so
             that memory does not grow with layers.
+        block_sizes: layers of each block, of which every one has half the length of the one before
+            (Funnel-Transformer); None for layers that all have the length of the input.
+        decoder_layers: layers after the last block that have the length of the input again.
+        separate_cls: the first token is not pooled with others.
         segment_length: tokens that are read at once where there is a memory.
         memory_length: hidden states that each layer keeps.
         compressed_length: compressed ones that it keeps besides.
@@ -72,6 +77,9 @@ class LongRangeConfig(PreTrainedConfig):
     is_decoder: bool = False
     norm: str = "pre"
     reversible: bool = False
+    block_sizes: list[int] | None = None
+    decoder_layers: int = 0
+    separate_cls: bool = True
     segment_length: int = 512
     memory_length: int = 512
     compressed_length: int = 512
@@ -125,7 +133,9 @@ class LongRangeConfig(PreTrainedConfig):
             )
         for layer in range(self.num_hidden_layers):
             self._check_kind(layer)
+        self._check_extra_states()
         self._check_memory()
+        self._check_blocks()
         if self.reversible:
             self._check_reversible()
 
@@ -204,6 +214,16 @@ class LongRangeConfig(PreTrainedConfig):
         return any(self.kind(layer).has_globals for layer in range(self.num_hidden_layers))
 
     @property
+    def pooling_between(self) -> Pooling:
+        """How sequences become shorter between blocks."""
+        return Pooling(self.separate_cls)
+
+    @property
+    def shortens(self) -> bool:
+        """Whether outputs are shorter than inputs: pooled, and without a decoder."""
+        return self.block_sizes is not None and len(self.block_sizes) > 1 and not self.decoder_layers
+
+    @property
     def implementation(self) -> Implementation:
         """``attention_impl``, which `attend` checks."""
         return cast(Implementation, self.attention_impl)
@@ -223,6 +243,34 @@ class LongRangeConfig(PreTrainedConfig):
         if self.attention_probs_dropout_prob:
             value = self.attention_probs_dropout_prob
             self.require("dropout", f"attention_probs_dropout_prob is {value}")
+
+    def _check_extra_states(self) -> None:
+        kinds = {self.kind(layer) for layer in range(self.num_hidden_layers)}
+        for kind in kinds:
+            if kind.has_extra_states and len(kinds) > 1:
+                raise ValueError(
+                    f"attention is {self.attention}; {kind.name!r} keeps states beside the tokens through "
+                    "all layers, so it must be the kind of every layer"
+                )
+
+    def _check_blocks(self) -> None:
+        if self.decoder_layers < 0 or (self.decoder_layers and self.block_sizes is None):
+            right = "0 without block_sizes" if self.decoder_layers > 0 else "at least 0"
+            raise ValueError(f"decoder_layers is {self.decoder_layers}; it must be {right}")
+        if self.block_sizes is None:
+            return
+        what = f"block_sizes is {self.block_sizes}"
+        if not self.block_sizes or min(self.block_sizes) < 1:
+            raise ValueError(f"{what}; it must hold at least one block, of at least one layer each")
+        if sum(self.block_sizes) != self.num_hidden_layers:
+            raise ValueError(f"{what}; it must add up to num_hidden_layers = {self.num_hidden_layers}")
+        if self.is_decoder:
+            raise ValueError(
+                f"{what} with is_decoder True, where a pair would see its second token too early"
+            )
+        if self.reversible:
+            raise ValueError(f"{what} with reversible True, which needs layers of one length")
+        self.require("cross-length", what)
 
     def _check_reversible(self) -> None:
         if self.norm != "pre":

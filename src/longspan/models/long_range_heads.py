@@ -11,6 +11,7 @@ from transformers.generation.utils import GenerationMixin
 from transformers.modeling_outputs import CausalLMOutputWithPast, MaskedLMOutput, SequenceClassifierOutput
 
 from longspan.models.encoding import first_real, wanted
+from longspan.models.funnel import shortened
 from longspan.models.long_range import LongRangeModel, LongRangeOutput, LongRangePreTrainedModel
 from longspan.models.long_range_cache import LongRangeCache
 from longspan.models.long_range_config import LongRangeConfig
@@ -128,15 +129,19 @@ class LongRangeForCausalLM(LongRangePreTrainedModel, GenerationMixin):
 class _EncoderWithHead(LongRangePreTrainedModel):
     """An encoder called ``model``, and something on top.
 
+    Args:
+        config: its shape.
+        decodes: see `LongRangeModel`.
+
     Raises:
         ValueError: the configuration is a decoder's.
     """
 
-    def __init__(self, config: LongRangeConfig) -> None:
+    def __init__(self, config: LongRangeConfig, *, decodes: bool = True) -> None:
         if config.is_decoder:
             raise ValueError(f"is_decoder is True; {type(self).__name__} needs an encoder (is_decoder=False)")
         super().__init__(config)
-        self.model = LongRangeModel(config)
+        self.model = LongRangeModel(config, decodes=decodes)
 
     def encode(self, **inputs: Any) -> LongRangeOutput:
         """Runs the encoder."""
@@ -163,6 +168,11 @@ class LongRangeForMaskedLM(_EncoderWithHead):
     _tied_weights_keys = {"lm_head.decoder.weight": "model.embeddings.weight"}
 
     def __init__(self, config: LongRangeConfig) -> None:
+        if config.shortens:
+            raise ValueError(
+                f"block_sizes is {config.block_sizes} with decoder_layers 0; LongRangeForMaskedLM says "
+                "something at every token and needs decoder_layers of at least 1"
+            )
         super().__init__(config)
         self.lm_head = LongRangeLMHead(config)
         self.post_init()
@@ -209,10 +219,13 @@ class LongRangeForMaskedLM(_EncoderWithHead):
 
 
 class LongRangeForSequenceClassification(_EncoderWithHead):
-    """Says which class a text belongs to."""
+    """Says which class a text belongs to; by the states of the last block, where there are blocks."""
+
+    # Of a model that was pretrained with a decoder.
+    _keys_to_ignore_on_load_unexpected = [r"model\.decoder\."]
 
     def __init__(self, config: LongRangeConfig) -> None:
-        super().__init__(config)
+        super().__init__(config, decodes=False)
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
         self.dropout = Dropout(config.hidden_dropout_prob)
         self.classifier = nn.Linear(config.hidden_size, cast(int, config.num_labels))
@@ -261,6 +274,8 @@ class LongRangeForSequenceClassification(_EncoderWithHead):
     def _pooled(self, x: Tensor, attention_mask: Tensor | None) -> Tensor:
         """[batch, length, hidden_size] -> [batch, hidden_size]."""
         is_padding = None if attention_mask is None else attention_mask == 0
+        if is_padding is not None and self.config.block_sizes is not None:
+            is_padding = shortened(is_padding, self.config.block_sizes, self.config.pooling_between)
         if self.config.pooling == "first":
             return first_real(x, is_padding)
         if is_padding is None:

@@ -9,7 +9,8 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor
 
-from longspan.models.long_range import LongRangeLayer, LongRangeModel
+from longspan.models.long_range import LongRangeModel
+from longspan.models.long_range_layer import LongRangeLayer
 from longspan.nn.memory import Memory, segments
 
 

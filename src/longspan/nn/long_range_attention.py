@@ -40,8 +40,12 @@ class Reading:
     causal: bool
     seen: int = 0
     """Position of the first key that a pass brings: tokens before it are in caches."""
+    extra: int = 0
+    """States after the tokens that are none: see `Kind.extra_states`."""
+    stride: int = 1
+    """Tokens that a state stands for; positions and distances are those of tokens."""
     is_padding: Tensor | None = None
-    """[batch, all keys] bool; its end is that of the tokens."""
+    """[batch, all keys] bool, without extra states; its end is that of the tokens."""
     is_global: Tensor | None = None
     """[batch, length] bool."""
     biases: RelativeBiases | None = None
@@ -148,6 +152,7 @@ class LongRangeAttention(nn.Module):
             source = torch.cat([earlier, source], 1)
         offset = 0 if key_input is not None else source.shape[1] - x.shape[1]
         position = torch.arange(reading.seen, reading.seen + source.shape[1], device=x.device)
+        position = position * reading.stride
         to_query, to_key = x, source
         if self.positions == "infused":
             waves = sinusoids(position, x.shape[2]).to(x.dtype)
@@ -165,11 +170,12 @@ class LongRangeAttention(nn.Module):
             offset = k.shape[2] - q.shape[2]
         is_padding = reading.is_padding
         if is_padding is not None:
-            is_padding = is_padding[:, is_padding.shape[1] - k.shape[2] :]
+            is_padding = is_padding[:, is_padding.shape[1] - (k.shape[2] - reading.extra) :]
         q, relative = self._relative(q, k.shape[2], reading)
         call = Call(
             causal=reading.causal,
             query_offset=offset,
+            extra=reading.extra,
             is_padding=is_padding,
             is_global=reading.is_global,
             relative=relative,
@@ -187,14 +193,17 @@ class LongRangeAttention(nn.Module):
     def _relative(self, q: Tensor, keys: int, reading: Reading) -> tuple[Tensor, RelativeTerms | None]:
         """What queries look for by content, and the terms of positions."""
         farthest = max(keys - 1, 0)
-        for bound in (self.kind.reach, reading.clamp_distance, reading.span):
+        clamp = None if reading.clamp_distance is None else reading.clamp_distance // reading.stride
+        for bound in (self.kind.reach, clamp, reading.span):
             farthest = farthest if bound is None else min(farthest, bound)
         if self.position is not None:
             assert reading.biases is not None
             # Farthest first. In a causal model there is nothing after the query, and zeros take its place.
             last = 0 if reading.causal else -farthest
             distances = torch.arange(farthest, last - 1, -1, device=q.device)
-            waves = sinusoids(distances, self.position.in_features).to(self.position.weight.dtype)
+            waves = sinusoids(distances * reading.stride, self.position.in_features).to(
+                self.position.weight.dtype
+            )
             waves = dropout(waves, reading.position_dropout, self.training)
             table = self.position(waves).unflatten(-1, (self.heads, -1)).transpose(0, 1)
             after = farthest if reading.causal else 0

@@ -34,6 +34,8 @@ LINES_OF_KINDS = {
     "bigbird": (RED, "h", "-"),
     "routing": (SKY, "d", "-"),
     "reformer": ("#000000", "*", "-"),
+    "bp": (PURPLE, "<", "-"),
+    "funnel": (BROWN, ">", "--"),
 }
 TITLES = {"forward": "Forward pass", "training": "Forward and backward pass"}
 UNITS = {"time": ((1e-3, "ms"), (1.0, "s"), (60.0, "min")), "memory": ((1e6, "MB"), (1e9, "GB"))}

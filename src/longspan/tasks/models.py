@@ -70,6 +70,11 @@ def load_model(
         ValueError: the source cannot be loaded, lacks weights, or cannot be lengthened so.
     """
     model = _pretrained(settings, head, config)
+    if head is None and getattr(model.config, "shortens", False):
+        raise ValueError(
+            f"model.source is {settings.source!r}, whose outputs are shorter than its inputs; this task "
+            "needs decoder_layers of at least 1"
+        )
     if settings.max_length is not None:
         model = lengthen(model, settings.max_length, settings.window, positions=settings.positions)
     if not settings.separate_global_projections:

@@ -88,8 +88,10 @@ class Call:
     causal: bool = False
     query_offset: int = 0
     """Position of the first query among the keys: M - N."""
+    extra: int = 0
+    """How many of the queries and keys, the last ones, are no tokens: see `Kind.extra_states`."""
     is_padding: Tensor | None = None
-    """[B, M] bool."""
+    """[B, M] bool; of the tokens alone where there are extra states."""
     is_global: Tensor | None = None
     """[B, M] bool: tokens that see all and that all see, for kinds that have such tokens."""
     relative: Relative | None = None
@@ -145,6 +147,8 @@ class Kind(Drawn):
     """Whether tokens that are marked as global see all, and all see them."""
     has_losses: ClassVar[bool] = False
     """Whether it has losses of its own."""
+    has_extra_states: ClassVar[bool] = False
+    """Whether it keeps states that are no token's, through all layers."""
 
     def __init__(self, shape: LayerShape, settings: Any) -> None:
         super().__init__()
@@ -159,6 +163,15 @@ class Kind(Drawn):
     def shared(cls, shape: LayerShape, settings: Any) -> nn.Module | None:
         """Weights that all layers share; the model owns them and every `Call` brings them."""
         return None
+
+    @classmethod
+    def extra_states(cls, length: int) -> int:
+        """States that it keeps beside those of an input's tokens, through all layers.
+
+        The model puts zeros after the tokens, its layers treat them as tokens, and in the end they are cut
+        off.
+        """
+        return 0
 
     @property
     def shares_keys(self) -> bool:

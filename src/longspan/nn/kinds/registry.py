@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from longspan.nn.kinds.adaptive_span import AdaptiveSpan
 from longspan.nn.kinds.bigbird import BigBird
 from longspan.nn.kinds.blockwise import Blockwise
+from longspan.nn.kinds.bp import BP
 from longspan.nn.kinds.kind import Kind
 from longspan.nn.kinds.linformer import Linformer
 from longspan.nn.kinds.patterned import Full, Window
@@ -26,5 +27,6 @@ KINDS: Mapping[str, type[Kind]] = {
         BigBird,
         Routing,
         Reformer,
+        BP,
     )
 }

@@ -90,7 +90,8 @@ class Routing(Kind):
     @classmethod
     def refusals(cls, settings: Any, *, causal: bool) -> Mapping[Ability, str]:
         """Causality too, unless its leak is accepted."""
-        cannot = cls.cannot if causal or not settings.local_heads else cls.cannot | two_sides(settings.window)
+        has_sides = settings.local_heads and not causal
+        cannot: dict[Ability, str] = {**cls.cannot, **(two_sides(settings.window) if has_sides else {})}
         return cannot if settings.accept_leak else {**cannot, "causal": LEAK}
 
     @property
