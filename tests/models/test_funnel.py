@@ -124,7 +124,7 @@ def test_padding_changes_nothing(name: str, positions: str, separate: bool) -> N
         ids = tokens(2, 40)
         mask, is_global = torch.ones_like(ids), torch.zeros_like(ids)
         mask[1, length:] = 0
-        is_global[:, ::13] = 1
+        is_global[:, ::13] = int(model.config.has_globals)
         padded = logits(model, ids, attention_mask=mask, global_attention_mask=is_global * mask)
         alone = logits(model, ids[1:, :length], global_attention_mask=is_global[1:, :length])
         torch.testing.assert_close(padded[1:, :length], alone, **EXACT)
@@ -212,7 +212,7 @@ def test_what_it_cannot_do_is_refused() -> None:
             config(name, **fields)
     model, mask = encoder("full", decoder_layers=1, **fields), torch.ones(1, 8)
     mask[:, 0] = 0
-    with pytest.raises(ValueError, match="zeros at the beginning"):
+    with pytest.raises(ValueError, match="zeros before ones"):
         logits(model, tokens(1, 8), attention_mask=mask)
 
 
