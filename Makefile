@@ -1,11 +1,12 @@
 # make setup   environment in .venv, native kernel built
 # make test    everything that must hold before a change is committed
 # make demo    the attention benchmark in its quick form, with its picture
+# make docs    the documents as a site, in site/
 # make bench   the published measurements, in full; takes a while
 # make clean   removes what the others made
 
 .DEFAULT_GOAL := test
-.PHONY: setup test demo bench clean
+.PHONY: setup test demo docs bench clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -29,18 +30,21 @@ test: setup
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto
 
 demo: setup
-	$(BIN)/longspan bench attention --quick --output demo
+	$(BIN)/longspan bench attention --quick --out demo
+
+docs: setup
+	$(BIN)/mkdocs build --strict
 
 bench: setup
-	$(BIN)/longspan bench kernel --output benchmarks/results
-	$(BIN)/longspan bench attention --output benchmarks/results
-	$(BIN)/longspan bench model --output benchmarks/results
-	$(BIN)/longspan bench char-lm --output benchmarks/results
-	$(BIN)/longspan bench led --output benchmarks/results
-	$(BIN)/longspan bench kinds --output benchmarks/results
+	$(BIN)/longspan bench kernel --out benchmarks/results
+	$(BIN)/longspan bench attention --out benchmarks/results
+	$(BIN)/longspan bench model --out benchmarks/results
+	$(BIN)/longspan bench char-lm --out benchmarks/results
+	$(BIN)/longspan bench led --out benchmarks/results
+	$(BIN)/longspan bench kinds --out benchmarks/results
 
 clean:
-	rm -rf .venv build dist demo src/*.egg-info
+	rm -rf .venv build dist demo site src/*.egg-info
 	rm -rf .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -f src/longspan/attention/*.so src/longspan/attention/native_build.txt
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

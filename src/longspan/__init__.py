@@ -8,6 +8,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from longspan.apps.classifier import Class as Class
+    from longspan.apps.classifier import Classifier as Classifier
+    from longspan.apps.loading import load as load
+    from longspan.apps.reader import Answer as Answer
+    from longspan.apps.reader import Reader as Reader
+    from longspan.apps.reader import Reading as Reading
+    from longspan.apps.searcher import Passage as Passage
+    from longspan.apps.searcher import Searcher as Searcher
+    from longspan.apps.summarizer import Summarizer as Summarizer
+    from longspan.apps.summarizer import Summary as Summary
     from longspan.attention.attend import attend as attend
     from longspan.attention.attend import attend_global as attend_global
     from longspan.attention.pattern import Pattern as Pattern
@@ -49,6 +59,9 @@ __version__ = "0.1.0"
 # Every public name, and the module that it comes from. The models come through `auto`, which also
 # makes them known to transformers.
 _HOME = {
+    "Answer": "longspan.apps.reader",
+    "Class": "longspan.apps.classifier",
+    "Classifier": "longspan.apps.classifier",
     "LEDConfig": "longspan.models.auto",
     "LEDForConditionalGeneration": "longspan.models.auto",
     "LEDForQuestionAnswering": "longspan.models.auto",
@@ -67,18 +80,28 @@ _HOME = {
     "LongformerForSequenceClassification": "longspan.models.auto",
     "LongformerForTokenClassification": "longspan.models.auto",
     "LongformerModel": "longspan.models.auto",
+    "Passage": "longspan.apps.searcher",
     "Pattern": "longspan.attention.pattern",
+    "Reader": "longspan.apps.reader",
+    "Reading": "longspan.apps.reader",
+    "Searcher": "longspan.apps.searcher",
+    "Summarizer": "longspan.apps.summarizer",
+    "Summary": "longspan.apps.summarizer",
     "attend": "longspan.attention.attend",
     "attend_global": "longspan.attention.attend",
     "encode_packed": "longspan.conversion.packed_texts",
     "generate_packed": "longspan.conversion.packed_texts",
     "lengthen": "longspan.conversion.lengthen",
+    "load": "longspan.apps.loading",
     "register_auto_classes": "longspan.models.auto",
     "restore": "longspan.conversion.speed_up",
     "speed_up": "longspan.conversion.speed_up",
 }
 
 __all__ = [
+    "Answer",
+    "Class",
+    "Classifier",
     "LEDConfig",
     "LEDForConditionalGeneration",
     "LEDForQuestionAnswering",
@@ -97,12 +120,19 @@ __all__ = [
     "LongformerForSequenceClassification",
     "LongformerForTokenClassification",
     "LongformerModel",
+    "Passage",
     "Pattern",
+    "Reader",
+    "Reading",
+    "Searcher",
+    "Summarizer",
+    "Summary",
     "attend",
     "attend_global",
     "encode_packed",
     "generate_packed",
     "lengthen",
+    "load",
     "register_auto_classes",
     "restore",
     "speed_up",

@@ -1,9 +1,18 @@
-"""`python -m longspan`, which torchrun can start."""
+"""The program `longspan`, also as `python -m longspan`, which torchrun can start."""
 
 import os
 import sys
 
-from longspan.cli.main import main
+
+def main() -> None:
+    """Runs the command of this process; Ctrl-C ends it quietly from its first moment on."""
+    try:
+        from longspan.cli.main import main
+
+        main()
+    except KeyboardInterrupt:
+        print("longspan: interrupted", file=sys.stderr)
+        sys.exit(130)
 
 
 def _leave(code: int) -> None:

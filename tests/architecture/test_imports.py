@@ -26,16 +26,32 @@ print(tuple(out.shape))
     assert run_python(program).strip() == "(1, 2, 8, 4)"
 
 
-def test_help_does_not_import_torch() -> None:
+def test_help_and_mistakes_import_nothing_heavy() -> None:
     program = """
-import sys
-from longspan.cli.main import main
-for command in ([], ["bench"], ["bench", "attention"], ["bench", "kernel"], ["plot", "pattern"], ["doctor"]):
+import contextlib, io, sys
+from longspan.cli.main import app, main
+
+def commands(group, path=()):
+    yield path
+    for name in group:
+        if not name.startswith("-"):
+            yield from commands(group[name], (*path, name))
+
+def ends(*words):
     try:
-        main([*command, "--help"])
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            main(words)
     except SystemExit as done:
-        assert not done.code
-print("heavy:", [name for name in ("torch", "transformers", "matplotlib") if name in sys.modules])
+        return done.code
+
+for path in commands(app):
+    assert not ends(*path, "--help"), path
+    assert ends(*path, "--no-such-option") == 2, path
+assert ends("bnech") == 2
+assert not ends("completion", "bash")
+assert not ends("--version")
+heavy = ("torch", "transformers", "numpy", "matplotlib", "tokenizers", "safetensors", "longspan.data.formats")
+print("heavy:", [name for name in heavy if name in sys.modules])
 """
     assert run_python(program).endswith("heavy: []\n")
 

@@ -42,7 +42,7 @@ def test_version(tmp_path: Path) -> None:
     [
         (["bnech"], "bench"),
         (["bench", "attention", "--lenghts", "64"], "--lengths"),
-        (["bench", "attention", "--contestants", "flash"], "sdpa-full"),
+        (["bench", "attention", "--only", "flash"], "sdpa-full"),
         (["bench", "attention", "--window", "7"], "even"),
         (["bench", "attention", "--lengths", "0"], "at least 1"),
         (["bench", "attention", "--max-seconds", "0"], "above 0"),
@@ -53,7 +53,7 @@ def test_version(tmp_path: Path) -> None:
         (["bench", "model", "--hidden-size", "100"], "multiple of heads"),
         (["plot", "pattern", "--left", "-1"], ">= 0"),
         (["plot", "pattern", "--left", "2", "--globals", "40"], "31"),
-        (["plot", "pattern", "--output", "pattern.gif"], ".png"),
+        (["plot", "pattern", "--out", "pattern.gif"], ".png"),
         (["plot", "pattern", "--layers", "3"], "--left"),
         (["plot", "pattern", "--left", "2", "--length", "100000"], "256"),
     ],
@@ -81,7 +81,7 @@ def test_plot_draws_one_pattern_the_same_each_time(tmp_path: Path) -> None:
     wanted = ["plot", "pattern", "--left", "2", "--dilation", "2", "--globals", "0", "5", "--layers", "3"]
     pictures: list[bytes] = []
     for name in ("a.svg", "b.svg"):
-        done = longspan(*wanted, "--length", "16", "--output", name, cwd=tmp_path)
+        done = longspan(*wanted, "--length", "16", "--out", name, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         pictures.append((tmp_path / name).read_bytes())
     assert b"token 8" in pictures[0]
@@ -90,8 +90,8 @@ def test_plot_draws_one_pattern_the_same_each_time(tmp_path: Path) -> None:
 
 def test_bench_attention_writes_its_files(tmp_path: Path) -> None:
     lengths = ["--lengths", "128", "64"]
-    who = ["--contestants", "hf", "sdpa-full", "loop"]
-    done = longspan("bench", "attention", *lengths, *who, *TINY, "--output", "out", cwd=tmp_path)
+    who = ["--only", "hf", "sdpa-full", "loop"]
+    done = longspan("bench", "attention", *lengths, *who, *TINY, "--out", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "naive loop over offsets" in done.stdout
     assert done.stdout.splitlines()[-1] == "Results: out/attention.json, picture: out/attention-forward.png"
@@ -107,7 +107,7 @@ def test_bench_attention_writes_its_files(tmp_path: Path) -> None:
 
 
 def test_bench_kernel_writes_its_bars(tmp_path: Path) -> None:
-    options = ["--impl", "reference", "--length", "64", "--only", "dilation", "masks", "--output", "out"]
+    options = ["--impl", "reference", "--length", "64", "--only", "dilation", "masks", "--out", "out"]
     done = longspan("bench", "kernel", *TINY, *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "Results: out/kernel.json"
@@ -119,7 +119,7 @@ def test_bench_kernel_writes_its_bars(tmp_path: Path) -> None:
 def test_bench_model_writes_its_bars(tmp_path: Path) -> None:
     sizes = ["--layers", "2", "--hidden-size", "16", "--heads", "2", "--intermediate-size", "24"]
     sizes += ["--window", "8", "--vocabulary", "50", "--length", "16", "--repetitions", "1", "--threads", "1"]
-    options = ["--impl", "blocked", "--only", "bf16", "long-document", "--output", "out"]
+    options = ["--impl", "blocked", "--only", "bf16", "long-document", "--out", "out"]
     done = longspan("bench", "model", *sizes, *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "Results: out/model.json"

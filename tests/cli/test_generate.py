@@ -42,14 +42,14 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
 def test_a_model_of_bytes_writes_on(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "prompt.txt"
     file.write_text("Once upon a time", encoding="utf-8")
-    wanted = ("--max-new-tokens", "40", "--top-k", "20", "--top-p", "0.9", "--temperature", "0.8")
+    wanted = ("--max-tokens", "40", "--top-k", "20", "--top-p", "0.9", "--temperature", "0.8")
     first = printed(capsys, model / "best", "--prompt", "Once upon a time", *wanted)
     assert first.endswith("\n")
     # A run's folder is that of its best model, and a prompt may be in a file.
     assert printed(capsys, model, "--prompt-file", file, *wanted) == first
     assert printed(capsys, model, "--prompt-file", file, *wanted, "--seed", "1") != first
-    greedy = printed(capsys, model, "--temperature", "0", "--max-new-tokens", "9")
-    assert greedy == printed(capsys, model, "--top-k", "1", "--max-new-tokens", "9", "--seed", "3")
+    greedy = printed(capsys, model, "--temperature", "0", "--max-tokens", "9")
+    assert greedy == printed(capsys, model, "--top-k", "1", "--max-tokens", "9", "--seed", "3")
 
 
 def test_a_model_with_a_tokenizer_writes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,7 +58,7 @@ def test_a_model_with_a_tokenizer_writes_on(tmp_path: Path, capsys: pytest.Captu
     assert run(tmp_path) == 2
     assert "has no tokenizer, and its vocabulary of 400 is not bytes" in capsys.readouterr().err
     tokenizer.save_pretrained(tmp_path)
-    assert printed(capsys, tmp_path, "--prompt", "The city", "--max-new-tokens", "5").strip()
+    assert printed(capsys, tmp_path, "--prompt", "The city", "--max-tokens", "5").strip()
 
 
 def test_a_prompt_of_bytes_may_be_any(
@@ -66,7 +66,7 @@ def test_a_prompt_of_bytes_may_be_any(
 ) -> None:
     file = tmp_path / "prompt.bin"
     file.write_bytes(b"\xff\xfe caf\xe9 \x00")
-    assert printed(capsys, model, "--prompt-file", file, "--max-new-tokens", "5")
+    assert printed(capsys, model, "--prompt-file", file, "--max-tokens", "5")
     tokenizer = tiny_tokenizer()
     tiny(vocab_size=len(tokenizer)).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
@@ -80,7 +80,7 @@ def test_a_prompt_of_bytes_may_be_any(
         (["--temperature", "-1"], "--temperature is -1.0"),
         (["--top-p", "0"], "--top-p is 0.0"),
         (["--top-k", "0"], "--top-k is 0"),
-        (["--max-new-tokens", "0"], "--max-new-tokens is 0"),
+        (["--max-tokens", "0"], "--max-tokens is 0"),
         (["--prompt", ""], "the prompt is empty"),
         (["--prompt", "a", "--prompt-file", "b"], "both given"),
         (["--prompt-file", "nowhere.txt"], "nowhere.txt, which cannot be read"),

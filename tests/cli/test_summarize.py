@@ -12,11 +12,11 @@ import pytest
 import torch
 from transformers.utils import logging
 
+from longspan.apps.summarizer import Summarizer
 from longspan.cli.main import main
 from longspan.data.examples import SummarizedDocument
 from longspan.training.loop import train
 from longspan.training.recipe import read_recipe
-from longspan.training.summarizer import Summarizer
 from tests.data.small_pdf import small_pdf
 from tests.tasks.tiny import tiny_led, tiny_longformer
 

@@ -244,10 +244,10 @@ def test_a_folder_without_a_run(run: Path, tmp_path: Path, capsys: Captured) -> 
 
 def test_plot_run_draws_it(run: Path, tmp_path: Path, capsys: Captured) -> None:
     picture = tmp_path / "run.png"
-    _does("plot", "run", run, "--output", picture)
+    _does("plot", "run", run, "--out", picture)
     assert capsys.readouterr().out == f"Picture: {picture}\n"
     assert picture.read_bytes().startswith(b"\x89PNG")
-    assert "metrics.jsonl" in _fails(capsys, "plot", "run", tmp_path, "--output", picture)
+    assert "metrics.jsonl" in _fails(capsys, "plot", "run", tmp_path, "--out", picture)
 
 
 def test_mistakes_that_are_not_the_users_keep_their_traceback(

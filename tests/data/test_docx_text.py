@@ -1,6 +1,8 @@
 """The text of Word documents."""
 
+import zipfile
 from contextlib import suppress
+from io import BytesIO
 
 import pytest
 
@@ -73,6 +75,15 @@ def test_bombs_are_refused() -> None:
         docx_text(bomb, "a.docx", LIMITS)
     with pytest.raises(ValueError, match="more than 50,000 parts"):
         docx_text(b"PK\x01\x02" * 50_001, "a.docx", LIMITS)
+
+
+@pytest.mark.parametrize("kind", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_parts_that_python_would_unpack_whole_are_refused(kind: int) -> None:
+    out = BytesIO()
+    with zipfile.ZipFile(out, "w", kind) as archive:
+        archive.writestr("word/document.xml", word_xml("word " * 100_000))
+    with pytest.raises(ValueError, match=r"word/document\.xml is packed in a way that is not allowed"):
+        docx_text(out.getvalue(), "a.docx", LIMITS)
 
 
 def test_damaged_files_are_value_errors() -> None:

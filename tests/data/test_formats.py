@@ -8,7 +8,8 @@ from typing import get_args
 import pytest
 
 from longspan.data.examples import TaggedSentence
-from longspan.data.formats import FormatName, read
+from longspan.data.format_names import FormatName
+from longspan.data.formats import read
 from longspan.data.options import ReaderOptions
 from longspan.data.parts import read_part
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from longspan.metrics.sentences import sentences
+from longspan.metrics.sentences import sentence_spans, sentences
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,6 @@ from longspan.metrics.sentences import sentences
 )
 def test_sentences(text: str, found: list[str]) -> None:
     assert sentences(text) == found
+    assert [text[start:end] for start, end in sentence_spans(text)] == found
+    shifted = f"\x0b {text}\r\n\n  {text}\n"
+    assert [shifted[start:end] for start, end in sentence_spans(shifted)] == found * 2

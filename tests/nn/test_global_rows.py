@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from longspan.nn import global_rows
-from longspan.nn.global_rows import Projections, attend_globally
+from longspan.nn.global_rows import Projections, attend_globally, global_shares
 from longspan.nn.layout import Layout, lay_out, pack_examples
 
 HEADS, SIZE = 2, 12
@@ -86,3 +86,34 @@ def test_packed_documents_are_counted_by_their_own_globals() -> None:
         document_starts=torch.arange(0, 81, 10),
     )
     assert global_rows._is_cheaper_absorbed(torch.zeros(1, 80, 16), layout, 4)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("places", CASES.values(), ids=CASES.keys())
+@torch.no_grad()
+def test_shares_are_means_of_probabilities(places: list[list[int]], packed: bool, causal: bool) -> None:
+    project = projections(torch.float64)
+    lengths = [11, 8][: len(places)]
+    x = torch.randn(len(places), 11, SIZE, dtype=torch.float64)
+    padding = torch.arange(11) >= torch.tensor(lengths)[:, None]
+    is_global = torch.zeros(len(places), 11, dtype=torch.bool)
+    for example, positions in enumerate(places):
+        is_global[example, positions] = True
+    packing = pack_examples(padding) if packed else None
+    if packing is None:
+        shares = global_shares(x, lay_out(padding, is_global), project, HEADS, causal=causal)
+    else:
+        row = global_shares(packing.pack(x), packing.lay_out(is_global), project, HEADS, causal=causal)
+        shares = packing.unpack(row[..., None])[..., 0]
+    for example, (length, positions) in enumerate(zip(lengths, places, strict=True)):
+        expected = torch.zeros(11, dtype=torch.float64)
+        for position in positions:
+            q = project.query(x[example, position]).view(HEADS, -1)
+            k = project.key(x[example, :length]).view(length, HEADS, -1)
+            scores = torch.einsum("hd,nhd->hn", q, k) * q.shape[-1] ** -0.5
+            if causal:
+                scores[:, position + 1 :] = -torch.inf
+            expected[:length] += scores.softmax(-1).mean(0) / len(positions)
+        torch.testing.assert_close(shares[example].double(), expected, atol=1e-6, rtol=1e-5)
+        assert float(shares[example].sum()) == pytest.approx(float(bool(positions)), abs=1e-5)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from longspan.tasks.spans import ScoredSpan, best_spans, or_loss
+from longspan.tasks.spans import ScoredSpan, best_spans, disjoint_spans, or_loss
 
 
 def slow_loss(logits: Tensor, is_right: Tensor, allowed: Tensor) -> float:
@@ -119,3 +119,17 @@ def test_spans_of_no_tokens_and_no_spans_are_refused(max_tokens: int, count: int
     zeros = torch.zeros(1, 3)
     with pytest.raises(ValueError, match=f"max_tokens is {max_tokens} and count is {count}"):
         best_spans(zeros, zeros, zeros == 0, max_tokens, count)
+
+
+@pytest.mark.parametrize("max_tokens", [1, 3, 50])
+@pytest.mark.parametrize("length", [1, 2, 17, 40])
+def test_disjoint_spans_are_the_best_of_what_is_left(length: int, max_tokens: int) -> None:
+    (start,), (end,), (allowed,) = draw(length, 1, length)
+    expected: list[ScoredSpan] = []
+    for one in all_spans(start, end, allowed, max_tokens):
+        if all(one.end < other.start or other.end < one.start for other in expected):
+            expected.append(one)
+    before = allowed.clone()
+    assert disjoint_spans(start, end, allowed, max_tokens, 5) == expected[:5]
+    assert disjoint_spans(start, end, allowed, max_tokens, 99) == expected
+    assert allowed.equal(before)

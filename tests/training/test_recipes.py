@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from longspan.data import formats
-from longspan.data.formats import FormatName
+from longspan.data.format_names import FormatName
 from longspan.models.causal_lm_config import LongformerCausalLMConfig, growing_windows
 from longspan.tasks.classification import ClassificationSettings
 from longspan.tasks.extractive_qa import ExtractiveQASettings

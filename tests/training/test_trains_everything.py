@@ -8,7 +8,7 @@ import pytest
 import torch.distributed as dist
 
 from longspan.data import formats
-from longspan.data.formats import FormatName
+from longspan.data.format_names import FormatName
 from longspan.tasks import markers
 from longspan.tasks.masked_lm import NO_LABEL
 from longspan.tasks.models import ModelSettings

@@ -94,9 +94,9 @@ def peak_extra_bytes(run: Callable[[], object]) -> int:
     _trim_heap()
     reset = _reset_peak()
     # Without a reset the peak so far is the baseline, so a smaller peak would read as 0.
-    before = _status_bytes("VmRSS") if reset else _peak_bytes()
+    before = _status_bytes("VmRSS") if reset else peak_bytes()
     result = run()
-    peak = _peak_bytes()
+    peak = peak_bytes()
     del result
     return max(0, peak - before)
 
@@ -108,7 +108,8 @@ def limit_memory(extra_bytes: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (current + extra_bytes, resource.RLIM_INFINITY))
 
 
-def _peak_bytes() -> int:
+def peak_bytes() -> int:
+    """The most memory that this process ever had, or has had since its peak was set back."""
     peak = _status_bytes("VmHWM")
     if peak:
         return peak

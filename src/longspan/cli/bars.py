@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from longspan.cli.errors import UsageError
+from longspan.cli.errors import FailedCheckError, UsageError
 
 if TYPE_CHECKING:
     from longspan.benchmarks.bars import Result
@@ -16,6 +16,7 @@ def measure_bars(
     *,
     check: Callable[[], object],
     setting: Mapping[str, Any],
+    as_json: bool = False,
 ) -> None:
     """Measures group after group, shows the values beside their bars, and writes them.
 
@@ -26,7 +27,13 @@ def measure_bars(
         groups: the measurements, by name.
         check: the gate, before anything is timed.
         setting: what was measured, for the file.
+        as_json: whether to print what is written instead of a table.
+
+    Raises:
+        FailedCheckError: something computes the wrong thing, or a group failed.
     """
+    import json
+
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -43,7 +50,7 @@ def measure_bars(
         try:
             check()
         except WrongResultError as error:
-            raise SystemExit(f"longspan: {error}; no speed is reported") from error
+            raise FailedCheckError(f"{error}; no speed is reported") from error
         progress.remove_task(task)
         for group, measure in groups.items():
             task = progress.add_task(group)
@@ -53,21 +60,22 @@ def measure_bars(
             except ProcessFailedError as error:
                 failed[group] = str(error)
             progress.remove_task(task)
-    show_bars(results)
-    warn_of(load.share)
-    report.write_json(
-        path,
-        {
-            "machine": machine.describe(),
-            "setting": setting,
-            "foreign_load": round(load.share, 3),
-            "failed": failed,
-            "results": [result.record() for result in results],
-        },
-    )
-    print(f"Results: {path}")
+    found = {
+        "machine": machine.describe(),
+        "setting": setting,
+        "foreign_load": round(load.share, 3),
+        "failed": failed,
+        "results": [result.record() for result in results],
+    }
+    report.write_json(path, found)
+    if as_json:
+        print(json.dumps(found))
+    else:
+        show_bars(results)
+        warn_of(load.share)
+        print(f"Results: {path}")
     if failed:
-        raise SystemExit("\n".join(f"longspan: {group} failed: {why}" for group, why in failed.items()))
+        raise FailedCheckError("; ".join(f"{group} failed: {why}" for group, why in failed.items()))
 
 
 def show_bars(results: "Sequence[Result]") -> None:
@@ -77,58 +85,6 @@ def show_bars(results: "Sequence[Result]") -> None:
     report.console().print(report.bars_table(results))
     judged = [result for result in results if result.passed is not None]
     print(f"{sum(bool(result.passed) for result in judged)} of {len(judged)} bars hold")
-
-
-def measure_scaling(
-    output: Path, name: str, run: Callable[[Callable[[str], None]], dict[str, Any]], *, steps: int
-) -> dict[str, Any]:
-    """Measures time and memory against length, shows tables, and writes JSON, CSV and pictures.
-
-    Args:
-        output: the directory.
-        name: that the files begin with.
-        run: the measurement; told what to call when something has been done.
-        steps: how often it calls that.
-
-    Returns:
-        What it found.
-    """
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from longspan.benchmarks import report
-    from longspan.benchmarks.bars import DIRECTIONS
-    from longspan.benchmarks.gate import WrongResultError
-    from longspan.plots import scaling
-    from longspan.plots.style import image_bytes
-
-    columns = (
-        TextColumn("{task.percentage:>3.0f}%"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
-    try:
-        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-            task = progress.add_task("starting", total=steps)
-            found = run(lambda what: progress.update(task, advance=1, description=what))
-    except WrongResultError as error:
-        raise SystemExit(f"longspan: {error}; no speed is reported") from error
-    console = report.console()
-    for table in report.scaling_tables(found):
-        console.print(table)
-    for contestant, reason in found["missing"].items():
-        console.print(f"{contestant}: left out, {reason}")
-    warn_of(found["foreign_load"])
-    report.write_json(output / f"{name}.json", found)
-    report.write_csv(output / f"{name}.csv", found["records"])
-    for direction in DIRECTIONS:
-        if any(record["direction"] == direction for record in found["records"]):
-            figure = scaling.draw(found, direction)
-            for kind in ("png", "svg"):
-                report.write_bytes(output / f"{name}-{direction}.{kind}", image_bytes(figure, kind))
-    print(f"Results: {output / f'{name}.json'}, picture: {output / f'{name}-forward.png'}")
-    return found
 
 
 def warn_of(foreign_load: float) -> None:
@@ -147,13 +103,6 @@ def chosen(only: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
     if unknown:
         raise ValueError(f"--only has {unknown[0]!r}; it must be among {', '.join(known)}")
     return only or known
-
-
-def at_least_one(**counts: int) -> None:
-    """Raises a ValueError that names the option whose value is below 1."""
-    for name, count in counts.items():
-        if count < 1:
-            raise ValueError(f"--{name} is {count}; it must be at least 1")
 
 
 def require_native(impl: str) -> None:

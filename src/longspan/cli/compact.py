@@ -1,19 +1,21 @@
 """`longspan compact`: a model in about a quarter of its size."""
 
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from longspan.cli.errors import user_mistakes
+from longspan.cli.options import AsJson, Flag
+
+EXAMPLES = """\
+  longspan compact roberta-long roberta-small
+  longspan compact runs/imdb imdb-small --json"""
 
 
 def compact(
     model: Path,
     out: Path,
     *,
-    overwrite: bool = False,
-    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    overwrite: Flag = False,
+    as_json: AsJson = False,
 ) -> None:
     """Store a model in about a byte a weight.
 

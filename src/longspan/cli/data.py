@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from longspan.cli.errors import user_mistakes
-from longspan.data.formats import FormatName
+from longspan.cli.options import AsJson, at_least_one
+from longspan.cli.registering import LOOKING, add
+from longspan.data.format_names import FormatName
 from longspan.data.options import NO_OPTIONS, ReaderOptions
 
 if TYPE_CHECKING:
@@ -14,10 +16,18 @@ if TYPE_CHECKING:
 
     from longspan.data.statistics import Count, Lengths
 
-app = App(name="data", help="Look at data sets.")
+STATS_EXAMPLES = """\
+  longspan data stats reviews.jsonl --format classification --tokenizer roberta-long
+  longspan data stats data/imdb.jsonl#test --format imdb --json"""
+TEXT8_EXAMPLES = """\
+  longspan data text8 data/enwik8/enwik8.xz data/text8"""
+LISTOPS_EXAMPLES = """\
+  longspan data listops data/listops
+  longspan data listops small --train 100 --dev 10 --test 10 --seed 1 --json"""
+
+app = App(name="data", group=LOOKING, help="Look at data sets, and make some.")
 
 
-@app.command
 def stats(
     path: str,
     *,
@@ -25,7 +35,7 @@ def stats(
     tokenizer: str | None = None,
     split_seed: int = 0,
     options: Annotated[ReaderOptions, Parameter(name="*")] = NO_OPTIONS,
-    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show how long the examples of a data set are, as table 6 of the Longformer paper does.
 
@@ -67,31 +77,39 @@ def stats(
         console.print(f"Left out: {number} {reason}", markup=False)
 
 
-@app.command
-def text8(source: Path, out: Path, *, size: int = 100_000_000) -> None:
+def text8(source: Path, out: Path, *, size: int = 100_000_000, as_json: AsJson = False) -> None:
     """Make text8 of Wikipedia's XML, by the published rules.
 
     Args:
         source: a dump such as enwik8 or enwik9, plain, .gz or .xz.
         out: the file to write.
         size: the most bytes of it.
+        as_json: print one JSON object.
     """
+    import json
+
     from rich.console import Console
 
     from longspan.data.text8 import write_text8
 
     with user_mistakes(), Console(stderr=True).status(f"cleaning {source}"):
-        if size < 1:
-            raise ValueError(f"--size is {size}; it must be at least 1")
+        at_least_one(size=size)
         try:
             written = write_text8(source, out, size=size)
         except OSError as error:
             raise ValueError(f"{error.filename}: {error.strerror}") from error
-    print(f"{written:,} bytes in {out}")
+    print(json.dumps({"out": str(out), "bytes": written}) if as_json else f"{written:,} bytes in {out}")
 
 
-@app.command
-def listops(out: Path, *, train: int = 96_000, dev: int = 2_000, test: int = 2_000, seed: int = 0) -> None:
+def listops(
+    out: Path,
+    *,
+    train: int = 96_000,
+    dev: int = 2_000,
+    test: int = 2_000,
+    seed: int = 0,
+    as_json: AsJson = False,
+) -> None:
     """Draw the Long Range Arena's ListOps, by its published rules.
 
     Args:
@@ -100,7 +118,9 @@ def listops(out: Path, *, train: int = 96_000, dev: int = 2_000, test: int = 2_0
         dev: to choose by.
         test: to score.
         seed: of the drawing.
+        as_json: print one JSON object.
     """
+    import json
     from itertools import islice
 
     from rich.console import Console
@@ -109,9 +129,7 @@ def listops(out: Path, *, train: int = 96_000, dev: int = 2_000, test: int = 2_0
 
     sizes = {"train": train, "dev": dev, "test": test}
     with user_mistakes(), Console(stderr=True).status(f"drawing into {out}"):
-        for name, size in sizes.items():
-            if size < 1:
-                raise ValueError(f"--{name} is {size}; it must be at least 1")
+        at_least_one(**sizes)
         # One stream for all parts: no two of them share an expression.
         drawn = generate(sum(sizes.values()), seed=seed)
         try:
@@ -120,7 +138,10 @@ def listops(out: Path, *, train: int = 96_000, dev: int = 2_000, test: int = 2_0
                 write_listops(out / f"{name}.tsv", islice(drawn, size))
         except OSError as error:
             raise ValueError(f"{error.filename}: {error.strerror}") from error
-    print(", ".join(f"{size:,} in {out / name}.tsv" for name, size in sizes.items()))
+    if as_json:
+        print(json.dumps({"out": str(out), **sizes}))
+    else:
+        print(", ".join(f"{size:,} in {out / name}.tsv" for name, size in sizes.items()))
 
 
 def _counter(tokenizer: str) -> "Count":
@@ -160,3 +181,8 @@ def _table(lengths: "Lengths", unit: str) -> "Table":
         table.add_column(name, justify="right", no_wrap=True)
     table.add_row(*cells.values())
     return table
+
+
+add(app, stats, STATS_EXAMPLES)
+add(app, text8, TEXT8_EXAMPLES)
+add(app, listops, LISTOPS_EXAMPLES)

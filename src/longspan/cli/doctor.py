@@ -1,15 +1,24 @@
 """`longspan doctor`: what is installed and which kernels run here, as text to paste into a report."""
 
 from longspan.cli.errors import UsageError
+from longspan.cli.options import AsJson
 
+EXAMPLES = """\
+  longspan doctor
+  longspan doctor --json"""
 OPTIONAL = {
     "plots": ("matplotlib",),
     "bench": ("transformers", "local-attention"),
+    "onnx": ("onnx", "onnxscript", "onnxruntime"),
 }
 
 
-def doctor() -> None:
-    """Show versions, the processor, and which attention kernels work here."""
+def doctor(*, as_json: AsJson = False) -> None:
+    """Show versions, the processor, and which attention kernels work here.
+
+    Args:
+        as_json: print one JSON object.
+    """
     try:
         import torch
     except ImportError as error:
@@ -30,6 +39,11 @@ def doctor() -> None:
         ("FlexAttention", _flex()),
         *((f"extra [{extra}]", _packages(packages)) for extra, packages in OPTIONAL.items()),
     ]
+    if as_json:
+        import json
+
+        print(json.dumps(dict(lines)))
+        return
     width = max(len(name) for name, _ in lines)
     for name, value in lines:
         print(f"{name:<{width}}  {value}")

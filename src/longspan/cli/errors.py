@@ -1,12 +1,29 @@
-"""Mistakes of the user, which end a command with one line and not with a traceback."""
+"""How commands end: what is the user's to mend, what failed a check, and what is a fault of ours.
+
+Every end but a good one is one line on stderr and an exit code that says which kind it is.
+"""
 
 import importlib.util
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+
+FAILED_CHECK = 1
+USER_MISTAKE = 2
+FAULT = 70
+INTERRUPTED = 130
+CLOSED_PIPE = 141
+
+# Where a process has no room left, torch says so with a plain RuntimeError.
+_NO_MEMORY = ("not enough memory", "out of memory", "can't allocate memory")
 
 
 class UsageError(Exception):
     """What was asked cannot be done; the message says what would be right."""
+
+
+class FailedCheckError(Exception):
+    """All was done as asked, and the answer is no."""
 
 
 @contextmanager
@@ -24,3 +41,40 @@ def require(package: str, *, extra: str) -> None:
         raise UsageError(
             f"this needs the package {package}; install it with: pip install 'longspan[{extra}]'"
         )
+
+
+def judged(error: Exception) -> tuple[int, str]:
+    """The exit code of an error, and what is said about it."""
+    from cyclopts import CycloptsError
+
+    if isinstance(error, FailedCheckError):
+        return FAILED_CHECK, _one_line(error)
+    if isinstance(error, (UsageError, CycloptsError)):
+        return USER_MISTAKE, _one_line(error)
+    surroundings = _of_surroundings(error)
+    if surroundings is not None:
+        return USER_MISTAKE, surroundings
+    return FAULT, (
+        f"unexpected {type(error).__name__}: {_one_line(error) or 'without a message'}; "
+        "this is a fault of longspan: --debug shows where"
+    )
+
+
+def _of_surroundings(error: Exception) -> str | None:
+    """What a disk, a network, a file, a package or memory refused; None for anything else."""
+    if isinstance(error, MemoryError) or any(words in str(error).lower() for words in _NO_MEMORY):
+        return "there is not enough memory for this; shorter documents, or fewer at once, need less"
+    if isinstance(error, OSError):
+        if error.strerror is None:
+            return _one_line(error)
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    if isinstance(error, ModuleNotFoundError):
+        return _one_line(error)
+    safetensors = sys.modules.get("safetensors")
+    if safetensors is not None and isinstance(error, safetensors.SafetensorError):
+        return f"the weights cannot be read: {_one_line(error)}"
+    return None
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

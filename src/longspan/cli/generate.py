@@ -2,13 +2,23 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
 
 from longspan.cli.errors import UsageError, user_mistakes
+from longspan.cli.models import model_folder, quiet_transformers
+from longspan.cli.options import AsJson, at_least_one
 
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers.generation.streamers import BaseStreamer
+
+
+EXAMPLES = """\
+  longspan generate runs/char-lm --prompt "It was a long way"
+  longspan generate runs/char-lm --prompt-file story.txt --max-tokens 500 --temperature 0.8 --top-p 0.95
+  longspan generate openai-community/gpt2 --prompt "Once" --temperature 0 --json"""
 
 
 def generate(
@@ -16,11 +26,12 @@ def generate(
     *,
     prompt: str | None = None,
     prompt_file: Path | None = None,
-    max_new_tokens: int = 256,
+    max_tokens: Annotated[int, Parameter(name=("--max-tokens", "--max-new-tokens"))] = 256,
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
     seed: int = 0,
+    as_json: AsJson = False,
 ) -> None:
     """Let a language model write on, token by token.
 
@@ -30,21 +41,20 @@ def generate(
         model: folder of a model or of a run, or a name on the Hub.
         prompt: what the text begins with; a new line by default.
         prompt_file: a file with the prompt.
-        max_new_tokens: how many tokens to write: bytes, for a model of bytes.
+        max_tokens: how many tokens to write: bytes, for a model of bytes.
         temperature: below 1 the probable becomes more so; 0 always takes the most probable token.
         top_k: choose among so many tokens, the most probable ones.
         top_p: choose among the most probable tokens that have this probability together.
         seed: another one gives another text.
+        as_json: print one JSON object when the text is complete.
     """
     with user_mistakes():
         given = _prompt(prompt, prompt_file)
-        settings = _settings(max_new_tokens, temperature, top_k, top_p)
-        folder = _folder(model)
+        settings = _settings(max_tokens, temperature, top_k, top_p)
+        folder = model_folder(model)
     import torch
-    from transformers.utils import logging
 
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    quiet_transformers()
     try:
         loaded, tokenizer = _load(folder)
     except (OSError, ValueError) as error:
@@ -52,8 +62,17 @@ def generate(
     with user_mistakes():
         ids = _ids(given, tokenizer, prompt_file)
     torch.manual_seed(seed)
-    loaded.generate(ids, attention_mask=torch.ones_like(ids), streamer=_streamer(tokenizer), **settings)
-    print()
+    streamer = None if as_json else _streamer(tokenizer)
+    written = loaded.generate(ids, attention_mask=torch.ones_like(ids), streamer=streamer, **settings)
+    if as_json:
+        import json
+
+        new = written[0, ids.shape[1] :]
+        said: dict[str, Any] = {"text": tokenizer.decode(new, skip_special_tokens=True)}
+        said |= {"tokens": len(new), "prompt_tokens": ids.shape[1]}
+        print(json.dumps(said, ensure_ascii=False))
+    else:
+        print()
 
 
 def _prompt(prompt: str | None, file: Path | None) -> bytes:
@@ -90,34 +109,18 @@ def _ids(prompt: bytes, tokenizer: Any, file: Path | None) -> "Tensor":
     return tokenizer(text, return_tensors="pt", add_special_tokens=False)["input_ids"]
 
 
-def _settings(
-    max_new_tokens: int, temperature: float, top_k: int | None, top_p: float | None
-) -> dict[str, Any]:
+def _settings(max_tokens: int, temperature: float, top_k: int | None, top_p: float | None) -> dict[str, Any]:
     """The arguments of transformers' `generate`."""
-    if max_new_tokens < 1:
-        raise ValueError(f"--max-new-tokens is {max_new_tokens}; it must be at least 1")
+    at_least_one(max_tokens=max_tokens, top_k=top_k)
     if temperature < 0:
         raise ValueError(f"--temperature is {temperature}; it must be at least 0")
-    if top_k is not None and top_k < 1:
-        raise ValueError(f"--top-k is {top_k}; it must be at least 1")
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"--top-p is {top_p}; it must be above 0 and at most 1")
     if temperature == 0:
-        return {"max_new_tokens": max_new_tokens, "do_sample": False}
+        return {"max_new_tokens": max_tokens, "do_sample": False}
     # transformers takes the 50 most probable tokens by default; 0 is all of them.
     chosen = {"temperature": temperature, "top_k": top_k or 0, "top_p": top_p or 1.0}
-    return {"max_new_tokens": max_new_tokens, "do_sample": True, **chosen}
-
-
-def _folder(model: str) -> str:
-    """The folder of the model, where ``model`` is that of a run."""
-    path = Path(model)
-    if not path.is_dir() or (path / "config.json").exists():
-        return model
-    for name in ("best", "last"):
-        if (path / name / "config.json").exists():
-            return str(path / name)
-    raise ValueError(f"MODEL is {model}, which has no model; it must be a folder of a model or of a run")
+    return {"max_new_tokens": max_tokens, "do_sample": True, **chosen}
 
 
 def _load(folder: str) -> tuple[Any, Any]:

@@ -4,6 +4,12 @@ from pathlib import Path
 from typing import Literal
 
 from longspan.cli.errors import user_mistakes
+from longspan.cli.options import AsJson, Flag
+
+EXAMPLES = """\
+  longspan lengthen roberta-base roberta-long --max-length 4096 --window 512
+  longspan lengthen facebook/bart-base led --max-length 16384 --window 1024
+  longspan lengthen distilbert-base-uncased long-distilbert --into same --json"""
 
 
 def lengthen(
@@ -15,7 +21,8 @@ def lengthen(
     into: Literal["auto", "longformer", "led", "same"] = "auto",
     positions: Literal["copy", "random", "interpolate"] = "copy",
     seed: int = 0,
-    overwrite: bool = False,
+    overwrite: Flag = False,
+    as_json: AsJson = False,
 ) -> None:
     """Make a long model of a short pretrained one.
 
@@ -33,6 +40,7 @@ def lengthen(
             ones stretched.
         seed: of random positions.
         overwrite: replace what is in the output folder.
+        as_json: print one JSON object.
     """
     from time import perf_counter
 
@@ -42,25 +50,24 @@ def lengthen(
     with user_mistakes():
         check_target(out, source=Path(source), overwrite=overwrite)
     from rich.console import Console
-    from transformers.utils import logging
 
+    from longspan.cli.models import quiet_transformers
     from longspan.conversion.lengthen import lengthen
     from longspan.conversion.saving import save_lengthened
 
-    # What transformers says about missing and unused weights is checked, or does not matter, here.
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    quiet_transformers()
     with Console(stderr=True).status(f"lengthening {source}"), user_mistakes():
         model = lengthen(source, max_length, window, into=into, positions=positions, seed=seed)
         tokenizer = save_lengthened(model, out, tokenizer_source=source, overwrite=overwrite)
-    console = Console(soft_wrap=True, highlight=False)
-    made = model.config.longspan
-    console.print(f"From       {made['source_class']} of {source}", markup=False)
-    console.print(
-        f"Made       {type(model).__name__}: {max_length} tokens, window {window}, "
-        f"{model.num_parameters() / 1e6:.1f}M parameters",
-        markup=False,
-    )
+    kind, parameters = type(model).__name__, model.num_parameters()
+    if as_json:
+        import json
+
+        made = {"out": str(out), "class": kind, "parameters": parameters, "has_tokenizer": bool(tokenizer)}
+        print(json.dumps(made | model.config.longspan))
+        return
+    print(f"From       {model.config.longspan['source_class']} of {source}")
+    print(f"Made       {kind}: {max_length} tokens, window {window}, {parameters / 1e6:.1f}M parameters")
     said = f"{type(tokenizer).__name__} of {source}" if tokenizer else f"none: {source} has none"
-    console.print(f"Tokenizer  {said}", markup=False)
-    console.print(f"Written    {out} in {perf_counter() - begin:.1f} s", markup=False)
+    print(f"Tokenizer  {said}")
+    print(f"Written    {out} in {perf_counter() - begin:.1f} s")

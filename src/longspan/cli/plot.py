@@ -5,15 +5,23 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from longspan.cli.errors import require, user_mistakes
+from longspan.cli.errors import UsageError, require, user_mistakes
+from longspan.cli.options import Out
+from longspan.cli.registering import LOOKING, add
 
-app = App(name="plot", help="Draw attention patterns and training runs.")
+PATTERN_EXAMPLES = """\
+  longspan plot pattern
+  longspan plot pattern --left 4 --globals 0 --layers 6 --out pattern.svg"""
+RUN_EXAMPLES = """\
+  longspan plot run runs/first --out first.png
+  longspan plot run runs/imdb-long runs/imdb-short --out imdb.svg"""
+
+app = App(name="plot", group=LOOKING, help="Draw attention patterns and training runs.")
 
 
-@app.command
 def pattern(
     *,
-    output: Path = Path("pattern.png"),
+    out: Out = Path("pattern.png"),
     left: int | None = None,
     right: int | None = None,
     dilation: int | None = None,
@@ -26,7 +34,7 @@ def pattern(
     Without a window, the four patterns of the Longformer paper's figure 2. With one, that pattern.
 
     Args:
-        output: the picture, .png or .svg.
+        out: the picture, .png or .svg.
         left: keys seen before a token.
         right: keys seen after it; as many as before it when not given; 0 is causal.
         dilation: distance between neighbouring keys of the window.
@@ -41,9 +49,9 @@ def pattern(
     from longspan.plots.style import image_bytes
 
     with user_mistakes():
-        kind = output.suffix.removeprefix(".").lower()
+        kind = out.suffix.removeprefix(".").lower()
         if kind not in ("png", "svg"):
-            raise ValueError(f"--output is {output}; its name must end with .png or .svg")
+            raise ValueError(f"--out is {out}; its name must end with .png or .svg")
         if left is None and right is None:
             if dilation is not None or globals or layers:
                 raise ValueError("--dilation, --globals and --layers belong to a window: give --left too")
@@ -56,21 +64,26 @@ def pattern(
                 globals=globals,
             )
             figure = pictures.draw_layer(layer, layers)
-    write_bytes(output, image_bytes(figure, kind))
-    print(f"Picture: {output}")
+    write_bytes(out, image_bytes(figure, kind))
+    print(f"Picture: {out}")
 
 
-@app.command
-def run(*folders: Path, output: Path = Path("run.png")) -> None:
+def run(*folders: Path, out: Out = Path("run.png")) -> None:
     """Draw how training went: loss, scores, learning rate and speed against the step.
 
     Args:
         folders: of one run, or of several to compare.
-        output: the picture, .png or .svg.
+        out: the picture, .png or .svg.
     """
     require("matplotlib", extra="plots")
+    if not folders:
+        raise UsageError("no run is given; name the folder of at least one")
     from longspan.plots.run import plot_run
 
     with user_mistakes():
-        plot_run(folders, output)
-    print(f"Picture: {output}")
+        plot_run(folders, out)
+    print(f"Picture: {out}")
+
+
+add(app, pattern, PATTERN_EXAMPLES)
+add(app, run, RUN_EXAMPLES)

@@ -8,16 +8,31 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from longspan.cli.errors import UsageError, user_mistakes
-from longspan.data.formats import FormatName
+from longspan.cli.options import AsJson, Flag
+from longspan.data.format_names import FormatName
+
+TRAIN_EXAMPLES = """\
+  longspan train samples/classification.yaml --out runs/first
+  longspan train recipes/cpu/imdb.yaml --optimizer.lr 1e-4 --model.max_length null
+  longspan train recipes/cpu/imdb.yaml --resume
+  torchrun --nproc-per-node 4 -m longspan train recipes/paper/imdb.yaml"""
+EVALUATE_EXAMPLES = """\
+  longspan evaluate runs/first --data samples/classification.jsonl --json
+  longspan evaluate runs/imdb --data data/imdb.jsonl#test --format imdb --out predictions.jsonl
+  longspan evaluate runs/led --settings.num_beams 1 --data samples/summarization.jsonl"""
+PREDICT_EXAMPLES = """\
+  longspan predict runs/first --data samples/classification.jsonl
+  longspan predict runs/imdb --data documents.jsonl --checkpoint last --out predictions.jsonl"""
 
 
 def train(
     recipe: Path,
     *overrides: Annotated[str, Parameter(allow_leading_hyphen=True)],
     out: Path | None = None,
-    resume: Annotated[bool, Parameter(negative="")] = False,
+    resume: Flag = False,
     resume_from: Path | None = None,
     parallel: Literal["ddp", "fsdp"] = "ddp",
+    as_json: AsJson = False,
 ) -> None:
     """Train a model as a recipe says.
 
@@ -30,6 +45,7 @@ def train(
         resume: go on from the newest checkpoint in the folder of the run, if there is one.
         resume_from: go on from this checkpoint.
         parallel: how processes share the work: copies of the model (ddp), or parts of it (fsdp).
+        as_json: print one JSON object at the end.
     """
     from longspan.training.loop import prepared
     from longspan.training.recipe import read_recipe
@@ -47,8 +63,9 @@ def train(
         except (DataError, OSError, FloatingPointError) as error:
             raise UsageError(str(error)) from error
     if os.environ.get("RANK", "0") == "0":  # torchrun runs this in every process
-        _print(scores)
-        print(f"The run is in {folder}.")
+        _print(scores, as_json=as_json, out=str(folder))
+        if not as_json:
+            print(f"The run is in {folder}.")
 
 
 def evaluate(
@@ -58,6 +75,7 @@ def evaluate(
     format: FormatName | None = None,
     checkpoint: Literal["best", "last"] = "best",
     out: Path | None = None,
+    as_json: AsJson = False,
 ) -> None:
     """Score a trained model on data with answers.
 
@@ -68,6 +86,7 @@ def evaluate(
         format: of the data; by default that of the training data.
         checkpoint: which of the run's models.
         out: a file for the predictions, as JSONL.
+        as_json: print one JSON object.
     """
     from longspan.training.inference import Predictor, read_examples
 
@@ -82,9 +101,9 @@ def evaluate(
             scores = predictor.task.score(examples, predictions)
         if not predictor.is_main:
             return
-        _print(scores)
         extent = predictor.task.extent(predictions)
-        if extent:
+        _print(scores, as_json=as_json, examples=len(examples), extent=extent)
+        if extent and not as_json:
             print(f"Scored: {extent}")
         if out is not None:
             _write(out, predictions)
@@ -93,19 +112,19 @@ def evaluate(
 def predict(
     run: Path,
     *overrides: Annotated[str, Parameter(allow_leading_hyphen=True)],
-    input: str,
+    data: Annotated[str, Parameter(name=("--data", "--input"))],
     out: Path | None = None,
     format: FormatName | None = None,
     checkpoint: Literal["best", "last"] = "best",
 ) -> None:
-    """Let a trained model read new documents.
+    """Let a trained model read new documents; what it says is a JSON object a line.
 
     Args:
         run: the folder of a run.
         overrides: settings of the task to change, as in --settings.num_beams 1.
-        input: a file in the JSONL of the task (docs/data.md), without answers, or in another format.
+        data: a file in the JSONL of the task (docs/data.md), without answers, or in another format.
         out: a file for the predictions, as JSONL; by default they are printed.
-        format: of the input; by default the task's JSONL.
+        format: of the data; by default the task's JSONL.
         checkpoint: which of the run's models.
     """
     import json
@@ -116,7 +135,7 @@ def predict(
         with user_mistakes():
             predictor = stack.enter_context(Predictor(run, checkpoint, overrides))
             chosen = format or predictor.task.formats[0]
-            examples = read_examples(predictor, input, chosen, targets=False)
+            examples = read_examples(predictor, data, chosen, targets=False)
             features = predictor.features(examples)
             _make_room(out)
         predictions = predictor(examples, features)
@@ -129,7 +148,12 @@ def predict(
             _write(out, predictions)
 
 
-def _print(scores: dict[str, float]) -> None:
+def _print(scores: dict[str, float], *, as_json: bool, **more: object) -> None:
+    if as_json:
+        import json
+
+        print(json.dumps({"scores": scores, **more}))
+        return
     for name, value in scores.items():
         print(f"{name}  {value:.4f}")
 

@@ -6,6 +6,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from longspan.conversion.interrupts import uninterrupted
+
 
 def check_target(out: Path, *, source: Path | None = None, overwrite: bool = False) -> None:
     """Refuses to write where something would be lost.
@@ -33,12 +35,20 @@ def written_whole(out: Path) -> Generator[Path]:
     out.parent.mkdir(parents=True, exist_ok=True)
     mark = uuid.uuid4().hex[:8]
     new, old = out.with_name(f".{out.name}.{mark}.new"), out.with_name(f".{out.name}.{mark}.old")
-    new.mkdir()
     try:
+        new.mkdir()
         yield new
+        # Between two renames there is nothing at ``out``: Ctrl-C has to wait.
+        with uninterrupted():
+            _put(new, out, old)
     except BaseException:
-        shutil.rmtree(new)
+        with uninterrupted():
+            shutil.rmtree(new, ignore_errors=True)
         raise
+
+
+def _put(new: Path, out: Path, old: Path) -> None:
+    """Renames ``new`` to ``out``, and what is there to ``old`` meanwhile."""
     if out.exists():
         out.rename(old)
     try:
@@ -46,6 +56,5 @@ def written_whole(out: Path) -> Generator[Path]:
     except OSError:
         if old.exists():
             old.rename(out)
-        shutil.rmtree(new)
         raise
     shutil.rmtree(old, ignore_errors=True)

@@ -6,7 +6,6 @@ Those named after a task read our JSONL; those named after a data set read its o
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 from longspan.data import (
     byte_texts,
@@ -25,39 +24,8 @@ from longspan.data import (
     triviaqa,
 )
 from longspan.data.examples import Example
+from longspan.data.format_names import FormatName
 from longspan.data.options import NO_OPTIONS, ReaderOptions
-
-FormatName: TypeAlias = Literal[
-    "text",
-    "classification",
-    "qa",
-    "candidates",
-    "multihop",
-    "coreference",
-    "tagging",
-    "summarization",
-    "bytes",
-    "enwik8",
-    "text8",
-    "imdb",
-    "hyperpartisan",
-    "peerread",
-    "listops",
-    "squad",
-    "triviaqa",
-    "quac",
-    "wikihop",
-    "hotpotqa",
-    "conll-2012",
-    "ontogum",
-    "conll-tags",
-    "wikitext",
-    "scientific-papers",
-    "cnn-dailymail",
-    "qmsum",
-    "squality",
-    "scisummnet",
-]
 
 _READERS: Mapping[FormatName, Callable[[Path], Iterator[Example]]] = {
     "bytes": byte_texts.read_bytes,

@@ -113,14 +113,17 @@ def evaluate(text: str) -> int:
 def write_listops(path: Path, documents: Iterator[LabelledDocument]) -> int:
     """Writes expressions as the published files are written; how many there were."""
     count = 0
-    unfinished = path.with_name(f"{path.name}.unfinished")
-    with unfinished.open("w", encoding="utf-8") as file:
-        file.write("Source\tTarget\n")
-        for one in documents:
-            symbols = ("]" if symbol == _END else symbol for symbol in one.text.split())
-            file.write(f"{' '.join(symbols)}\t{one.label}\n")
-            count += 1
-    unfinished.replace(path)
+    new = path.with_name(f".{path.name}.new")
+    try:
+        with new.open("w", encoding="utf-8") as file:
+            file.write("Source\tTarget\n")
+            for one in documents:
+                symbols = ("]" if symbol == _END else symbol for symbol in one.text.split())
+                file.write(f"{' '.join(symbols)}\t{one.label}\n")
+                count += 1
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
     return count
 
 

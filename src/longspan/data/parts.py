@@ -22,7 +22,7 @@ from longspan.data import (
     triviaqa,
 )
 from longspan.data.examples import Example
-from longspan.data.formats import FormatName
+from longspan.data.format_names import FormatName
 from longspan.data.options import NO_OPTIONS, ReaderOptions
 from longspan.data.splits import FRACTIONS, Splits, places
 

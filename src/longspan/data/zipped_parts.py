@@ -1,7 +1,8 @@
 """The parts of a zip archive in memory, as Word documents and EPUBs are: read with limits.
 
 A part is unpacked as far as the limit and no further, whatever size the archive claims. Locked archives
-are refused, and so are those with absurdly many parts, before anything of them is unpacked.
+are refused, and so are those with absurdly many parts, before anything of them is unpacked. Parts are
+stored or deflated, as both formats demand: Python unpacks other kinds whole, however large they become.
 """
 
 import io
@@ -14,6 +15,7 @@ _LOCKED = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 """How a compound file begins: Word documents with a password are one, and so are those of Word 97."""
 _ENTRY = b"PK\x01\x02"
 _MOST_PARTS = 50_000
+_KINDS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _BROKEN = (
     zipfile.BadZipFile,
     zlib.error,
@@ -77,6 +79,8 @@ class ZippedParts:
             info = self._archive.getinfo(name)
             if info.flag_bits & 1:
                 raise PermissionError(f"{self.where} is locked by a password; it must be open")
+            if info.compress_type not in _KINDS:
+                raise NotImplementedError(f"{name} is packed in a way that is not allowed there")
             with self._archive.open(info) as part:
                 content = part.read(self._left + 1)
         except PermissionError as error:

@@ -32,15 +32,25 @@ _ABBREVIATIONS = frozenset((*_TITLES, *_OFFICES, *_MONTHS, *_OF_PAPERS, "pp."))
 
 def sentences(text: str) -> list[str]:
     """The sentences of a text, without white space around them; a line's end ends one too."""
-    found: list[str] = []
-    for line in text.splitlines():
-        begin = 0
+    return [text[start:end] for start, end in sentence_spans(text)]
+
+
+def sentence_spans(text: str) -> list[tuple[int, int]]:
+    """Where the sentences of a text are: the first character of each, and the one after its last."""
+    found: list[tuple[int, int]] = []
+    line_start = 0
+    for line in text.splitlines(keepends=True):
+        begins = [0]
         for end in _END.finditer(line):
-            if not _goes_on(line[begin : end.end()].rstrip()):
-                found.append(line[begin : end.end()].strip())
-                begin = end.end()
-        found.append(line[begin:].strip())
-    return [sentence for sentence in found if sentence]
+            if not _goes_on(line[begins[-1] : end.end()].rstrip()):
+                begins.append(end.end())
+        for begin, end in zip(begins, [*begins[1:], len(line)], strict=True):
+            part = line[begin:end]
+            start = line_start + begin + len(part) - len(part.lstrip())
+            if part.strip():
+                found.append((start, start + len(part.strip())))
+        line_start += len(line)
+    return found
 
 
 def _goes_on(part: str) -> bool:

@@ -62,8 +62,7 @@ def attend_globally(
     """
     positions = layout.global_positions
     assert positions is not None
-    index = positions.clamp(min=0)[..., None].expand(-1, -1, x.shape[2])
-    q = split_heads(projections.query(x.gather(1, index)), heads)
+    q = _queries(x, positions, projections.query, heads)
     plain = _is_plain(projections.key) and _is_plain(projections.value)
     if plain and (return_probabilities or _is_cheaper_absorbed(x, layout, heads)):
         with torch.autocast(x.device.type, enabled=False):
@@ -90,9 +89,48 @@ def attend_globally(
     return GlobalRows(attention.out, attention.probabilities)
 
 
+def global_shares(
+    x: Tensor, layout: Layout, projections: Projections, heads: int, *, causal: bool = False
+) -> Tensor:
+    """How much of what the global tokens see each token is: for inspection, in linear memory.
+
+    Args:
+        x: [batch, length, hidden_size].
+        layout: of the batch, with global positions; packed or padded.
+        projections: of the global tokens, by their weights alone.
+        heads: number of heads.
+        causal: hide the tokens after each global token.
+
+    Returns:
+        [batch, length] fp32: the mean over heads and global tokens of the attention to a token. It sums to 1
+        over an example, or over a document of a packed row, that has global tokens; otherwise it is 0.
+    """
+    positions = layout.global_positions
+    assert positions is not None
+    shares = x.new_zeros(x.shape[:2], dtype=torch.float32)
+    q = _queries(x, positions, projections.query, heads)
+    with torch.autocast(x.device.type, enabled=False):
+        for part in _parts(x, q, layout):
+            seen = _in_full(part.x)
+            total = torch.zeros_like(shares[:, : seen.shape[1]])
+            # One global token at a time: heads * length numbers, however many of them there are.
+            for at in range(part.position.shape[1]):
+                one = part._replace(q=part.q[:, :, at : at + 1], position=part.position[:, at : at + 1])
+                total += _probabilities(one, seen, projections.key, causal).mean((1, 2))
+            count = (part.position >= 0).sum(1, keepdim=True).clamp(min=1)
+            shares[:, part.begin : part.begin + seen.shape[1]] = total / count
+    return shares
+
+
 def split_heads(x: Tensor, heads: int) -> Tensor:
     """[batch, length, hidden_size] -> [batch, heads, length, head_dim]."""
     return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+def _queries(x: Tensor, positions: Tensor, project: nn.Linear, heads: int) -> Tensor:
+    """[batch, heads, globals, head_dim]: of the tokens at ``positions``, [batch, globals]."""
+    index = positions.clamp(min=0)[..., None].expand(-1, -1, x.shape[2])
+    return split_heads(project(x.gather(1, index)), heads)
 
 
 def _is_plain(projection: nn.Linear) -> bool:
@@ -130,6 +168,8 @@ class _Part(NamedTuple):
     """[batch, globals]; -1 for none."""
     is_padding: Tensor | None
     """[batch, length]."""
+    begin: int = 0
+    """Where the document begins in its row."""
 
 
 def _parts(x: Tensor, q: Tensor, layout: Layout) -> Iterator[_Part]:
@@ -143,22 +183,45 @@ def _parts(x: Tensor, q: Tensor, layout: Layout) -> Iterator[_Part]:
     for begin, end, count in zip(borders, borders[1:], counts, strict=False):
         if count:
             these = slice(done, done + count)
-            yield _Part(x[:, begin:end], q[:, :, these], positions[:, these] - begin, None)
+            yield _Part(x[:, begin:end], q[:, :, these], positions[:, these] - begin, None, begin)
             done += count
 
 
 def _absorbed(part: _Part, projections: Projections, causal: bool, dropout: float) -> GlobalRows:
     """Scores and pools the hidden states themselves."""
-    heads, head_dim = part.q.shape[1], part.q.shape[3]
-    # Half precision is accumulated in fp32, as everywhere.
-    x = part.x.float() if part.x.dtype in (torch.bfloat16, torch.float16) else part.x
-    key = projections.key.weight.to(x.dtype).unflatten(0, (heads, head_dim))
+    heads, globals_, head_dim = part.q.shape[1:]
+    x = _in_full(part.x)
+    probabilities = _probabilities(part, x, projections.key, causal)
     value = projections.value.weight.to(x.dtype).unflatten(0, (heads, head_dim))
+    weights = drop(probabilities, dropout, training=True)
+    pooled = (weights.flatten(1, 2) @ x).unflatten(1, (heads, globals_))
+    rows = torch.einsum("bhge,hde->bhgd", pooled, value)
+    value_bias = projections.value.bias.to(x.dtype).unflatten(0, (heads, 1, head_dim))
+    rows = rows + weights.sum(-1, keepdim=True) * value_bias
+    return GlobalRows(rows.to(part.q.dtype), probabilities)
+
+
+def _in_full(x: Tensor) -> Tensor:
+    """Half precision is accumulated in fp32, as everywhere."""
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+
+
+def _probabilities(part: _Part, x: Tensor, project: nn.Linear, causal: bool) -> Tensor:
+    """[batch, heads, globals, length]: what the global tokens of a part look at.
+
+    Args:
+        part: with the queries.
+        x: its hidden states, in full precision.
+        project: to the keys.
+        causal: hide the tokens after each global token.
+    """
+    heads, head_dim = part.q.shape[1], part.q.shape[3]
+    key = project.weight.to(x.dtype).unflatten(0, (heads, head_dim))
     q = part.q.to(x.dtype) * head_dim**-0.5
     scored = torch.einsum("bhgd,hde->bhge", q, key)
     scores = (scored.flatten(1, 2) @ x.transpose(1, 2)).unflatten(1, scored.shape[1:3])
     # Cancels in the softmax; but a parameter without a gradient would stop distributed training.
-    key_bias = projections.key.bias.to(x.dtype).unflatten(0, (heads, 1, head_dim))
+    key_bias = project.bias.to(x.dtype).unflatten(0, (heads, 1, head_dim))
     scores = scores + (q * key_bias).sum(-1, keepdim=True)
     present = part.position >= 0
     if part.is_padding is not None:
@@ -166,12 +229,5 @@ def _absorbed(part: _Part, projections: Projections, causal: bool, dropout: floa
     if causal:
         later = torch.arange(x.shape[1], device=x.device) > part.position.clamp(min=0)[..., None]
         scores = scores.masked_fill(later[:, None], float("-inf"))
-    probabilities = scores.softmax(-1)
     # An absent global token of an example that is all padding saw nothing at all.
-    probabilities = probabilities.masked_fill(~present[:, None, :, None], 0.0)
-    weights = drop(probabilities, dropout, training=True)
-    pooled = (weights.flatten(1, 2) @ x).unflatten(1, scored.shape[1:3])
-    rows = torch.einsum("bhge,hde->bhgd", pooled, value)
-    value_bias = projections.value.bias.to(x.dtype).unflatten(0, (heads, 1, head_dim))
-    rows = rows + weights.sum(-1, keepdim=True) * value_bias
-    return GlobalRows(rows.to(part.q.dtype), probabilities)
+    return scores.softmax(-1).masked_fill(~present[:, None, :, None], 0.0)

@@ -26,6 +26,7 @@ from longspan.plots.style import (
     image_bytes,
 )
 from longspan.training.metrics_log import read_metrics
+from longspan.training.run_folder import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,7 +74,8 @@ def plot_run(folder: Path | Sequence[Path], out: Path) -> None:
     kind = out.suffix.removeprefix(".").lower()
     if kind not in ("png", "svg"):
         raise ValueError(f"out is {out}; its name must end with .png or .svg")
-    out.write_bytes(image_bytes(draw_runs(read_runs([folder] if isinstance(folder, Path) else folder)), kind))
+    figure = draw_runs(read_runs([folder] if isinstance(folder, Path) else folder))
+    write_whole(out, image_bytes(figure, kind))
 
 
 def read_runs(folders: Sequence[Path]) -> list[RunLines]:

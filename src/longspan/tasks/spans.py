@@ -108,3 +108,29 @@ def best_spans(
         ]
         for row_values, row_places, row_starts in zip(values, places, starts, strict=True)
     ]
+
+
+def disjoint_spans(
+    start: Tensor, end: Tensor, allowed: Tensor, max_tokens: int, count: int
+) -> list[ScoredSpan]:
+    """The best span, the best of those that share no token with it, and so on, as in `best_spans`.
+
+    Args:
+        start: [length] logits of the first token.
+        end: [length] logits of the last token.
+        allowed: [length] bool: tokens that an answer may consist of.
+        max_tokens: the most tokens of a span, at least 1.
+        count: how many spans are wanted, at least 1.
+
+    Returns:
+        The spans, best first; fewer than ``count`` where there are no more.
+    """
+    left = allowed.clone()
+    found: list[ScoredSpan] = []
+    while len(found) < count:
+        best = best_spans(start[None], end[None], left[None], max_tokens, 1)[0]
+        if not best:
+            break
+        found += best
+        left[best[0].start : best[0].end + 1] = False
+    return found

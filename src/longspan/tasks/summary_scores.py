@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from longspan.data.examples import SummarizedDocument
-from longspan.data.formats import FormatName
+from longspan.data.format_names import FormatName
 from longspan.metrics.sentences import sentences
 from longspan.metrics.summaries import score_summaries
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from longspan.conversion.loading import load_tokenizer
-from longspan.data.formats import FormatName
+from longspan.data.format_names import FormatName
 from longspan.models.byte_tokenizer import marked_byte_tokenizer
 from longspan.tasks.models import EncoderWithHead, ModelSettings, save_pretrained
 

@@ -21,6 +21,7 @@ from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
+from longspan.conversion.interrupts import uninterrupted
 from longspan.training.processes import Processes
 from longspan.training.write_errors import disk_error, room, said
 
@@ -60,23 +61,33 @@ class Checkpoints:
         final = self._folder / f"step-{step:08d}"
         new = self._folder / f".{final.name}"
         # The folder first: processes that write together would wait for one that could not begin.
-        failed = self._failure(lambda: new.mkdir(exist_ok=True)) or self._failure(
-            lambda: self._write(new, model, optimizer, progress)
-        )
+        try:
+            failed = self._failure(lambda: new.mkdir(exist_ok=True)) or self._failure(
+                lambda: self._write(new, model, optimizer, progress)
+            )
+        except BaseException:
+            self._remove(new)
+            raise
         if failed:
-            if self._processes.is_main:
-                shutil.rmtree(new, ignore_errors=True)
+            self._remove(new)
             kept = self.complete()
             stays = f"{kept[-1].name} stays usable" if kept else "there is none before it"
             raise OSError(f"the checkpoint {final} cannot be written: {failed}; {stays}")
         if self._processes.is_main:
-            if final.exists():
-                shutil.rmtree(final)
-            new.rename(final)
-            for old in self.complete()[: -self._keep]:
-                shutil.rmtree(old)
+            with uninterrupted():
+                if final.exists():
+                    shutil.rmtree(final)
+                new.rename(final)
+                for old in self.complete()[: -self._keep]:
+                    shutil.rmtree(old)
         self._processes.wait()
         return final
+
+    def _remove(self, new: Path) -> None:
+        """Removes a checkpoint that is not complete."""
+        if self._processes.is_main:
+            with uninterrupted():
+                shutil.rmtree(new, ignore_errors=True)
 
     def _write(
         self, new: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Mapping[str, Any]

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from longspan.conversion.loading import load_tokenizer
-from longspan.data.formats import FormatName
+from longspan.data.format_names import FormatName
 from longspan.data.options import NO_OPTIONS
 from longspan.data.parts import read_part
 from longspan.tasks.registry import TASKS

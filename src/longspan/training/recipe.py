@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 
 import yaml
 
-from longspan.data.formats import FormatName
+from longspan.data.format_names import FormatName
 from longspan.data.options import NO_OPTIONS, ReaderOptions
 from longspan.tasks.models import ModelSettings
 from longspan.tasks.registry import TASKS

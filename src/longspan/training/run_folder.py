@@ -25,6 +25,7 @@ import yaml
 from torch import nn
 from transformers import PreTrainedTokenizerBase
 
+from longspan.conversion.interrupts import uninterrupted
 from longspan.conversion.whole_directory import written_whole
 from longspan.tasks.task import Task
 from longspan.training.recipe import Recipe, as_fields, recipe_of
@@ -160,11 +161,15 @@ class RunFolder:
         write_whole(self.path / "result.json", json.dumps(result, indent=2) + "\n")
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, content: str | bytes) -> None:
     """Writes a file that is there whole or not at all."""
     new = path.with_name(f".{path.name}.new")
-    new.write_text(text, encoding="utf-8")
-    os.replace(new, path)
+    with uninterrupted():
+        try:
+            new.write_bytes(content.encode() if isinstance(content, str) else content)
+            os.replace(new, path)
+        finally:
+            new.unlink(missing_ok=True)
 
 
 def _versions(recipe: Recipe, step: int) -> dict[str, Any]:

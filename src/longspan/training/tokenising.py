@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from longspan import data, tasks
-from longspan.data.formats import FormatName
+from longspan.data.format_names import FormatName
 from longspan.data.options import NO_OPTIONS, ReaderOptions
 from longspan.data.parts import read_part
 from longspan.data.splits import sample

@@ -13,9 +13,9 @@ from typing import Any, Literal, cast
 
 import numpy as np
 import torch
-from transformers import GenerationConfig, PreTrainedConfig
+from transformers import GenerationConfig
 
-from longspan.conversion.loading import load_tokenizer
+from longspan.apps.sources import fields_of_model, run_of, tokenizer_of
 from longspan.data.examples import SummarizedDocument
 from longspan.embedded import SUMMARIZER
 from longspan.tasks.extractive_summarization import ExtractiveSummarization
@@ -82,7 +82,7 @@ class Summarizer:
         }
         given = {name: value for name, value in wanted.items() if value is not None}
         source = str(SUMMARIZER) if source is None else source
-        run, checkpoint = _run_of(Path(source))
+        run, checkpoint = run_of(source)
         if run is not None:
             self.task, self.model = _trained(run, checkpoint, given)
         else:
@@ -124,16 +124,6 @@ class Summarizer:
         return len(self.task.tokenizer(text, **given)["input_ids"])
 
 
-def _run_of(path: Path) -> tuple[Path | None, Literal["best", "last"]]:
-    """The run that a folder is, or whose model it is, and which of its models."""
-    if (path / "config.yaml").exists():
-        return path, "best" if (path / "best").exists() else "last"
-    whole = path.resolve()
-    if whole.name in ("best", "last") and (whole.parent / "config.yaml").exists():
-        return whole.parent, cast(Any, whole.name)
-    return None, "best"
-
-
 def _trained(run: Path, checkpoint: Literal["best", "last"], given: dict[str, int]) -> tuple[Any, Any]:
     task = RunFolder(run).recipe().task
     if task not in _KINDS:
@@ -151,23 +141,14 @@ def _trained(run: Path, checkpoint: Literal["best", "last"], given: dict[str, in
 
 def _pretrained(source: str, given: dict[str, int]) -> tuple[Any, Any]:
     """A model without a run, which must be one that writes."""
-    try:
-        fields, _ = PreTrainedConfig.get_config_dict(source)
-    except OSError as error:
-        raise ValueError(f"no model can be loaded from {source!r}: {' '.join(str(error).split())}") from error
-    if "model_type" not in fields:
-        raise ValueError(
-            f"no model can be loaded from {source!r}; it must be a folder of a model or of a run"
-        )
+    fields = fields_of_model(source)
     if not fields.get("is_encoder_decoder"):
         raise ValueError(
             f"{source!r} is a {fields.get('model_type')} without a decoder; it must be an encoder-decoder, "
             f"or the folder of a run of {ExtractiveSummarization.name}"
         )
     _check(given, Summarization.name, source)
-    tokenizer = load_tokenizer(source)
-    if tokenizer is None:
-        raise ValueError(f"{source!r} has no tokenizer; a model that reads documents must have one")
+    tokenizer = tokenizer_of(source)
     usual = SummarizationSettings(
         max_length=next((fields[n] for n in _LENGTHS if fields.get(n)), _MOST_TOKENS)
     )

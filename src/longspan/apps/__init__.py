@@ -1,0 +1,1 @@
+"""What people do with models: documents in, plain results out."""

@@ -1,0 +1,53 @@
+"""The object that does what a model was trained for."""
+
+from longspan.apps.classifier import Classifier
+from longspan.apps.reader import Reader
+from longspan.apps.searcher import LATE_LAYERS, Searcher
+from longspan.apps.sources import fields_of_model, run_of
+from longspan.apps.summarizer import Summarizer
+from longspan.training.run_folder import RunFolder
+
+App = Classifier | Reader | Searcher | Summarizer
+_TASKS = {
+    "qa": Reader,
+    "classification": Classifier,
+    "extractive-summarization": Summarizer,
+    "summarization": Summarizer,
+}
+_HEADS = {
+    "ForQuestionAnswering": Reader,
+    "ForSequenceClassification": Classifier,
+    "ForConditionalGeneration": Summarizer,
+}
+_NAMES = {"reader": Reader, "searcher": Searcher, "summarizer": Summarizer}
+
+
+def load(source: str) -> App:
+    """A model as the object for its task.
+
+    Args:
+        source: folder of a run, whose task decides; folder of a model, or a name on the Hub, whose head
+            decides, or that it learned to find passages; or what a model of longspan's own is called, such as
+            "reader".
+
+    Raises:
+        ValueError: there is no such model, or no object for what it does.
+    """
+    if source in _NAMES:
+        return _NAMES[source]()
+    run, _ = run_of(source)
+    if run is not None:
+        task = RunFolder(run).recipe().task
+        if task not in _TASKS:
+            raise ValueError(
+                f"{source} is a run of the task {task}; there are objects for {', '.join(_TASKS)}"
+            )
+        return _TASKS[task](source)
+    fields = fields_of_model(source)
+    if LATE_LAYERS in (fields.get("longspan") or {}):
+        return Searcher(source)
+    head = (fields.get("architectures") or ["a model without a head"])[0]
+    for ending, kind in _HEADS.items():
+        if head.endswith(ending):
+            return kind(source)
+    raise ValueError(f"{source!r} is {head}; there are objects for models that end in {', '.join(_HEADS)}")

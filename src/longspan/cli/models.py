@@ -1,0 +1,26 @@
+"""What commands that load a model do alike."""
+
+from pathlib import Path
+
+
+def quiet_transformers() -> None:
+    """Silences what transformers says about new and unused weights: it is checked, or does not matter."""
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+
+
+def model_folder(model: str) -> str:
+    """The folder of the model, where ``model`` is that of a run; anything else as it is.
+
+    Raises:
+        ValueError: it is a folder without a model.
+    """
+    path = Path(model)
+    if not path.is_dir() or (path / "config.json").exists():
+        return model
+    for name in ("best", "last"):
+        if (path / name / "config.json").exists():
+            return str(path / name)
+    raise ValueError(f"MODEL is {model}, which has no model; it must be a folder of a model or of a run")

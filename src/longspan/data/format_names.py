@@ -1,0 +1,35 @@
+"""The names of the formats, apart from their readers: commands name them before anything is read."""
+
+from typing import Literal, TypeAlias
+
+FormatName: TypeAlias = Literal[
+    "text",
+    "classification",
+    "qa",
+    "candidates",
+    "multihop",
+    "coreference",
+    "tagging",
+    "summarization",
+    "bytes",
+    "enwik8",
+    "text8",
+    "imdb",
+    "hyperpartisan",
+    "peerread",
+    "listops",
+    "squad",
+    "triviaqa",
+    "quac",
+    "wikihop",
+    "hotpotqa",
+    "conll-2012",
+    "ontogum",
+    "conll-tags",
+    "wikitext",
+    "scientific-papers",
+    "cnn-dailymail",
+    "qmsum",
+    "squality",
+    "scisummnet",
+]

@@ -1,0 +1,1 @@
+"""A page in which documents are asked, and the server behind it."""
