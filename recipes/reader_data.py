@@ -2,17 +2,19 @@
 
 python recipes/reader_data.py --data data --out runs/reader-data
 
-``cloze.jsonl`` is for the first stage, ``train.jsonl`` for the second; ``dev.jsonl`` chooses the best model
-and fits its confidence. SQuAD is split by article, HotpotQA by question, QuAC as it is published; nothing
-here is from their test parts. Documents are paragraphs, several of them, or most of an article, so that an
-answer may be anywhere in inputs of any length.
+``cloze.jsonl`` is for the first stage, ``short.jsonl`` for the second, whose documents fit a short model, and
+``long.jsonl`` for the third; ``dev.jsonl`` chooses the best model and fits its confidence. SQuAD is split by
+article, HotpotQA by question, QuAC as it is published; nothing here is from their test parts. Documents are
+paragraphs, several of them, or most of an article, so that an answer may be anywhere in inputs of any length.
 """
 
 import argparse
 import json
 import random
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,8 +29,15 @@ SQUAD = "squad2_dev/dev-v2.0.json.xz"
 QUAC = "quac/quac-{part}.jsonl.xz"
 HOTPOTQA = "hotpotqa/hotpot_dev_distractor_v1.json.xz"
 NEWS = "cnndm10k/cnndm10k.jsonl.xz#train"
-_NEWS_WORDS = 350
+_PLAIN_WORDS = 200
+"""Of a text that questions are made of: in short texts there are more questions for the same computing."""
 _UNANSWERED = 0.15
+
+
+def beginning(text: str, words: int) -> str:
+    """So many words of a text."""
+    found = [*islice(re.finditer(r"\S+", text), words)]
+    return text[: found[-1].end()] if found else ""
 
 
 def squad(data: Path, part: str) -> list[Question]:
@@ -132,11 +141,11 @@ def plain_texts(data: Path) -> Iterator[tuple[str, str]]:
     }
     for article, paragraphs in paragraphs_of_articles(squad(data, "train")).items():
         for at in range(0, len(paragraphs) - 1, 2):
-            yield f"squad/{article}/{at}", "\n".join(one.text for one in paragraphs[at : at + 3])
+            yield f"squad/{article}/{at}", "\n".join(one.text for one in paragraphs[at : at + 2])
     for question in hotpotqa(data, "train"):
         kept = [one for one in question.paragraphs if one.title.lower() not in held_out]
-        for at in range(0, len(kept), 4):
-            texts = (f"{one.title}. {one.text.strip()}" for one in kept[at : at + 4])
+        for at in range(0, len(kept), 3):
+            texts = (f"{one.title}. {one.text.strip()}" for one in kept[at : at + 3])
             yield f"hotpotqa/{question.id}/{at}", "\n".join(texts)
     dialogues: set[str] = set()
     for question in cast(Iterator[Question], read_part(QUAC.format(part="train"), "quac", root=data)):
@@ -144,13 +153,14 @@ def plain_texts(data: Path) -> Iterator[tuple[str, str]]:
             dialogues.add(question.dialogue)
             yield f"quac/{question.dialogue}", question.documents[0].text
     for one in cast(Iterator[Any], read_part(NEWS, "cnn-dailymail", root=data)):
-        yield f"news/{one.id}", " ".join(one.text.split()[:_NEWS_WORDS])
+        yield f"news/{one.id}", one.text
 
 
 def made_questions(data: Path, of_each: int) -> Iterator[dict[str, Any]]:
     """Questions made of plain text, in our JSONL."""
     for name, text in plain_texts(data):
         lot = random.Random(name)
+        text = beginning(text, _PLAIN_WORDS)
         for number, one in enumerate(clozes(text, of_each, lot, unanswered=_UNANSWERED)):
             yield {
                 "id": f"{name}/{number}",
@@ -162,29 +172,40 @@ def made_questions(data: Path, of_each: int) -> Iterator[dict[str, Any]]:
             }
 
 
-def asked_questions(data: Path, part: str, *, quac: int, long: float, repeats: int = 1) -> Iterator[Question]:
-    """Questions that people asked, of a part of each data set.
+def short_questions(data: Path, part: str) -> Iterator[Question]:
+    """Questions about texts that a short model reads whole: paragraphs of SQuAD, two or three of HotpotQA."""
+    yield from squad(data, part)
+    for one in hotpotqa(data, part):
+        if short := as_question(one, random.Random(one.id).randint(0, 1)):
+            yield short
+
+
+def long_questions(data: Path, part: str, *, quac: int, nearby: float, long: float) -> Iterator[Question]:
+    """Questions about texts of all lengths.
 
     Args:
         data: the folder of all data sets.
         part: "train" or "dev".
         quac: how many of QuAC's.
-        long: the share of SQuAD's and HotpotQA's questions that are asked once more about a long text.
-        repeats: how often SQuAD's questions are asked, each time about other surroundings.
+        nearby: the share of SQuAD's questions that are asked about some paragraphs, and not about one.
+        long: the share of SQuAD's and HotpotQA's questions that are asked about a long text.
     """
     questions = squad(data, part)
     articles = paragraphs_of_articles(questions)
     for one in questions:
-        lot = random.Random(one.id)
-        yield one
-        for _ in range(repeats - 1):
-            yield within_article(one, articles[article_of(one)], lot.randint(150, 400))
-        if lot.random() < long:
+        lot = random.Random(f"{one.id}/long")
+        drawn = lot.random()
+        if drawn < long:
             yield within_article(one, articles[article_of(one)], lot.randint(800, 3000))
+        elif drawn < long + nearby:
+            yield within_article(one, articles[article_of(one)], lot.randint(150, 500))
+        else:
+            yield one
     for one in hotpotqa(data, part):
-        lot = random.Random(one.id)
-        distractors = [lot.randint(0, 2), *([None] if lot.random() < long else [])]
-        yield from filter(None, (as_question(one, count) for count in distractors))
+        lot = random.Random(f"{one.id}/long")
+        made = as_question(one, None if lot.random() < long else lot.randint(0, 4))
+        if made is not None:
+            yield made
     source = QUAC.format(part="train")
     dialogues = list(cast(Iterator[Question], read_part(source, "quac", root=data)))
     random.Random(0).shuffle(dialogues)
@@ -220,15 +241,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What the embedded reader learns from.")
     parser.add_argument("--data", type=Path, default=Path("data"))
     parser.add_argument("--out", type=Path, default=Path("runs/reader-data"))
-    parser.add_argument("--clozes", type=int, default=60_000, help="questions made of plain text, at most")
-    parser.add_argument("--quac", type=int, default=6_000, help="questions of QuAC")
+    parser.add_argument("--clozes", type=int, default=18_000, help="questions made of plain text, at most")
+    parser.add_argument("--quac", type=int, default=5_000, help="questions of QuAC")
     where = parser.parse_args()
     where.out.mkdir(parents=True, exist_ok=True)
     write(where.out / "cloze.jsonl", made_questions(where.data, 3), where.clozes)
-    train = asked_questions(where.data, "train", quac=where.quac, long=0.15, repeats=2)
-    write(where.out / "train.jsonl", map(record, train))
-    dev = asked_questions(where.data, "dev", quac=300, long=0.3)
-    write(where.out / "dev.jsonl", map(record, dev), 1_500)
+    write(where.out / "short.jsonl", map(record, short_questions(where.data, "train")))
+    train = long_questions(where.data, "train", quac=where.quac, nearby=0.3, long=0.15)
+    write(where.out / "long.jsonl", map(record, train))
+    dev = long_questions(where.data, "dev", quac=200, nearby=0.2, long=0.4)
+    write(where.out / "dev.jsonl", map(record, dev))
 
 
 if __name__ == "__main__":
