@@ -47,7 +47,7 @@ def train(stage: str, source: Path, data: Path, where: argparse.Namespace) -> Pa
 
 def main() -> None:
     """Runs what is missing."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Trains the reader that comes with the package.")
     parser.add_argument("--data", type=Path, default=Path("data"))
     parser.add_argument("--model", type=Path, default=Path("models/granite-30m-english"))
     parser.add_argument("--runs", type=Path, default=Path("runs"))
