@@ -9,6 +9,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+import torch
+
 from longspan.apps.reader import Answer, Reading
 
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]?")
@@ -51,6 +53,8 @@ class PlainReader:
             raise RuntimeError("as it was asked to")
         if "wrong" in question:
             raise ValueError("question is wrong; it must be right")
+        if "huge" in question:
+            torch.empty(2**55, dtype=torch.uint8)
         self.windows.append(window)
         self.begun.set()
         self.ended.clear()

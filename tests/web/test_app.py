@@ -1,6 +1,7 @@
 """The server as a client meets it."""
 
 import threading
+import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any, cast
@@ -10,6 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from longspan.web.app import create_app
+from longspan.web.samples import Sample
 from longspan.web.settings import ServeSettings
 from tests.data.small_archives import small_docx, small_epub, zipped
 from tests.data.small_pdf import small_pdf
@@ -180,18 +182,65 @@ def test_errors_of_a_reading_are_told(client: httpx2.Client, caplog: pytest.LogC
     name, said = asked(client, "Does it fail?", id)[-2]
     assert name == "error" and "terminal says more" in said["message"] and "as it was" not in said["message"]
     assert "as it was asked to" in caplog.text
+    assert "not enough memory" in dict(asked(client, "Is it huge?", id))["error"]["message"]
     assert "answer" in dict(asked(client, "Which river?", id)), "the thread goes on"
 
 
 def test_samples_are_opened(tmp_path: Path, reader: PlainReader) -> None:
     book = tmp_path / "book.txt"
     book.write_text(RIVERS)
-    app = create_app(reader, SMALL, samples={"A book": book})
+    app = create_app(reader, SMALL, samples=[Sample(title="A book", path=book, questions=("Which river?",))])
     with TestClient(app, base_url="http://127.0.0.1") as plain:
         client = with_session(cast(httpx2.Client, plain))
-        assert client.get("/api/about").json()["samples"] == ["A book"]
-        assert client.post("/api/samples", params={"name": "A book"}).json()["name"] == "book.txt"
-        assert client.post("/api/samples", params={"name": "/etc/passwd"}).status_code == 404
+        offered = client.get("/api/about").json()["samples"]
+        assert offered == [{"title": "A book", "questions": ["Which river?"]}]
+        opened = client.post("/api/samples", params={"name": "A book"}).json()
+        assert opened["name"] == "A book" and opened["characters"] == len(RIVERS)
+        for name in ("/etc/passwd", str(book)):
+            assert client.post("/api/samples", params={"name": name}).status_code == 404
+
+
+@pytest.mark.parametrize("settings", [{"upload_seconds": 1}, {"receive_seconds": 1}])
+def test_files_that_never_arrive_are_given_up(reader: PlainReader, settings: dict[str, int]) -> None:
+    """A client that sends nothing, and one that sends a little now and then, for ever."""
+    is_silent = "upload_seconds" in settings
+    over = threading.Event()
+
+    def dribble() -> Generator[bytes]:
+        while True:
+            yield b"a"
+            if over.wait(30 if is_silent else 0.1):
+                return
+
+    app = create_app(reader, ServeSettings(max_uploads=1, **settings))
+    with serving(app) as address, httpx2.Client(base_url=address, timeout=60) as client:
+        told: list[httpx2.Response] = []
+
+        def send() -> None:
+            told.append(client.post("/api/documents", params={"name": "a.txt"}, content=dribble()))
+            over.set()
+
+        with_session(client)
+        sender = threading.Thread(target=send)
+        sender.start()
+        with httpx2.Client(base_url=address, headers=client.headers, timeout=60) as other:
+            assert add(other).status_code == 201, "there is one place for uploads, and it is free again"
+        over.set()
+        sender.join(60)
+        assert told[0].status_code == 408 and "did not arrive in time" in error_of(told[0])
+
+
+def test_documents_go_though_nobody_asks_any_more(reader: PlainReader) -> None:
+    app = create_app(reader, ServeSettings(session_seconds=1))
+    with serving(app) as address, httpx2.Client(base_url=address) as client:
+        add(with_session(client))
+        sessions = app.state.sessions
+        assert sessions.held == len(RIVERS)
+        for _ in range(600):
+            if not sessions.held:
+                break
+            time.sleep(0.1)
+        assert sessions.held == 0
 
 
 def test_patterns_and_costs(client: httpx2.Client) -> None:

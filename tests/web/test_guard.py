@@ -44,11 +44,27 @@ def test_only_its_own_names_are_answered(host: str, name: str, is_answered: bool
 def test_pages_of_other_origins_are_refused() -> None:
     asks = client("127.0.0.1")
     assert asks.post("/api/sessions", headers={"Origin": "http://127.0.0.1:8000"}).status_code == 201
-    for origin in ("http://evil.example", "http://127.0.0.1:9000", "null"):
+    for origin in ("http://evil.example", "http://127.0.0.1:9000", "http://[", "null", ""):
         refused = asks.post("/api/sessions", headers={"Origin": origin})
         assert refused.status_code == 403 and "other pages may not" in error_of(refused)
         assert "access-control-allow-origin" not in refused.headers
     assert "access-control-allow-origin" not in asks.options("/api/documents").headers
+
+
+@pytest.mark.parametrize(
+    ("site", "mode", "is_answered"),
+    [
+        ("same-origin", "cors", True),
+        ("none", "navigate", True),
+        ("cross-site", "navigate", True),
+        ("cross-site", "no-cors", False),
+        ("same-site", "cors", False),
+    ],
+)
+def test_pages_elsewhere_may_link_but_not_include(site: str, mode: str, is_answered: bool) -> None:
+    """Browsers send no Origin for pictures and scripts, but say that they are for another page."""
+    answer = client("127.0.0.1").get("/", headers={"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode})
+    assert answer.status_code == (200 if is_answered else 403)
 
 
 def test_answers_tell_browsers_what_is_allowed() -> None:

@@ -32,10 +32,12 @@ def serve(
     for package in ("fastapi", "uvicorn"):
         require(package, extra="web")
     from longspan.apps.reader import Reader
+    from longspan.cli.demo import QUESTIONS
     from longspan.cli.models import quiet_transformers
     from longspan.embedded import BOOK
     from longspan.web.app import create_app
     from longspan.web.guard import is_loopback
+    from longspan.web.samples import Sample
     from longspan.web.serving import address_of, bound_socket, server_of
     from longspan.web.settings import ServeSettings
 
@@ -49,7 +51,9 @@ def serve(
     with listener:
         with user_mistakes():
             reader = Reader(model)
-        samples = {"The Call of the Wild": BOOK} if BOOK.exists() else {}
+        samples = (
+            [Sample(title="The Call of the Wild", path=BOOK, questions=QUESTIONS)] if BOOK.exists() else []
+        )
         shown = "longspan's reader" if model is None else Path(model).name
         app = create_app(reader, settings, host=host, model=shown, samples=samples)
         if not is_loopback(host):

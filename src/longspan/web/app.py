@@ -7,7 +7,7 @@ header X-Longspan-Session, which pages of other origins cannot send.
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,12 +27,15 @@ from longspan.web.guard import Guard
 from longspan.web.jobs import Job, Jobs, QueueFull
 from longspan.web.reading import Reads, read, windows_of
 from longspan.web.refusals import Refusal, answer_refusals
+from longspan.web.samples import Sample
 from longspan.web.sessions import Session, Sessions, Text
 from longspan.web.settings import ServeSettings
 
 STATIC = Path(__file__).parent / "static"
 _QUESTION_BYTES = 64 * 2**10
 """Of a request that is no file."""
+_FORGETTING_SECONDS = 60.0
+"""Between looks for sessions that nobody used for long: documents go even where nobody asks any more."""
 
 
 class _Asked(BaseModel):
@@ -70,7 +73,7 @@ def create_app(
     *,
     host: str = "127.0.0.1",
     model: str = "",
-    samples: Mapping[str, Path] | None = None,
+    samples: Sequence[Sample] = (),
 ) -> FastAPI:
     """The application.
 
@@ -79,20 +82,22 @@ def create_app(
         settings: its limits.
         host: address or name that the server will be bound to.
         model: what the page calls the model.
-        samples: documents that a page may open, by the title that it shows.
+        samples: documents that a page may open.
     """
     settings = settings or ServeSettings()
-    samples = samples or {}
     sessions = Sessions(settings)
     jobs = Jobs(settings.max_waiting)
     uploads = asyncio.Semaphore(settings.max_uploads)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
+        forgetting = asyncio.create_task(_forget_now_and_then(sessions, settings.session_seconds))
         yield
+        forgetting.cancel()
         jobs.close()
 
     app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
+    app.state.sessions = sessions
     app.add_middleware(Guard, host=host)
     answer_refusals(app)
 
@@ -102,8 +107,8 @@ def create_app(
     # Of this session, from the header that only its page can send.
     mine = Depends(session_of)
 
-    async def kept(session: Session, name: str, content: bytes) -> dict[str, Any]:
-        """A file as a document of a session."""
+    async def kept(session: Session, name: str, content: bytes, title: str = "") -> dict[str, Any]:
+        """A file as a document of a session, by its name or another title."""
         try:
             text = await extract(
                 content,
@@ -117,7 +122,7 @@ def create_app(
                 raise ValueError(f"{name} has {tokens:,} tokens; at most {settings.max_tokens:,} are read")
         except ValueError as error:
             raise Refusal(422, str(error)) from error
-        return sessions.add(session, name, text, tokens).summary()
+        return sessions.add(session, title or name, text, tokens).summary()
 
     @app.get("/")
     async def index() -> FileResponse:
@@ -131,7 +136,7 @@ def create_app(
             "window": reader.window,
             "windows": windows_of(reader),
             "endings": ENDINGS,
-            "samples": list(samples),
+            "samples": [{"title": one.title, "questions": one.questions} for one in samples],
             "max_upload_bytes": settings.max_upload_bytes,
             "max_tokens": settings.max_tokens,
             "max_question_characters": settings.max_question_characters,
@@ -152,16 +157,17 @@ def create_app(
         _check_length(request, settings.max_upload_bytes)
         sessions.check_room(session)
         async with uploads:
-            content = await _body(request, settings.max_upload_bytes, settings.upload_seconds)
+            content = await _body(request, settings.max_upload_bytes, settings)
             return await _unless_gone(request, kept(session, clean_name(name), content))
 
     @app.post("/api/samples", status_code=201)
     async def open_sample(name: Annotated[str, Query()], session: Session = mine) -> dict[str, Any]:
-        if name not in samples:
+        sample = next((one for one in samples if one.title == name), None)
+        if sample is None:
             raise Refusal(404, f"there is no sample {name!r}")
         async with uploads:
-            content = await asyncio.to_thread(samples[name].read_bytes)
-            return await kept(session, samples[name].name, content)
+            content = await asyncio.to_thread(sample.path.read_bytes)
+            return await kept(session, sample.path.name, content, sample.title)
 
     @app.get("/api/documents/{id}")
     async def get_document(id: str, session: Session = mine) -> dict[str, Any]:
@@ -174,7 +180,7 @@ def create_app(
 
     @app.post("/api/readings")
     async def ask(request: Request, session: Session = mine) -> _EventStream:
-        asked = _asked(await _body(request, _QUESTION_BYTES, settings.upload_seconds))
+        asked = _asked(await _body(request, _QUESTION_BYTES, settings))
         question = asked.question.strip()
         most = settings.max_question_characters
         if not question:
@@ -236,22 +242,27 @@ def _check_length(request: Request, most: int) -> None:
         raise Refusal(413, f"the file has {_size(int(said))}; at most {_size(most)} are taken")
 
 
-async def _body(request: Request, most: int, seconds: float) -> bytes:
+async def _body(request: Request, most: int, settings: ServeSettings) -> bytes:
     """All that a client sends, if it is not too much and comes in time."""
     content = bytearray()
     stream = request.stream()
+    try:
+        async with asyncio.timeout(settings.receive_seconds):
+            while piece := await asyncio.wait_for(anext(stream, b""), settings.upload_seconds):
+                content += piece
+                if len(content) > most:
+                    raise Refusal(413, f"more than {_size(most)} were sent; no more are taken")
+    except TimeoutError:
+        raise Refusal(408, "the file did not arrive in time; send it again") from None
+    except ClientDisconnect:
+        raise Refusal(400, "the client went away") from None
+    return bytes(content)
+
+
+async def _forget_now_and_then(sessions: Sessions, seconds: float) -> None:
     while True:
-        try:
-            piece = await asyncio.wait_for(anext(stream, None), seconds)
-        except TimeoutError:
-            raise Refusal(408, f"nothing came for {seconds} seconds; send the file again") from None
-        except ClientDisconnect:
-            raise Refusal(400, "the client went away") from None
-        if piece is None:
-            return bytes(content)
-        content += piece
-        if len(content) > most:
-            raise Refusal(413, f"more than {_size(most)} were sent; no more are taken")
+        await asyncio.sleep(min(seconds, _FORGETTING_SECONDS))
+        sessions.forget()
 
 
 async def _unless_gone(request: Request, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ readers of documents and no model.
 """
 
 import asyncio
+import contextlib
 import json
 import logging
 import resource
@@ -79,8 +80,13 @@ async def extract(content: bytes, name: str, limits: Limits, *, seconds: int, me
 def _extract_here() -> dict[str, str]:
     given = json.loads(sys.argv[1])
     name, seconds, memory = given.pop("name"), given.pop("seconds"), given.pop("memory")
-    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    # Not every system lets a process be limited in this way; time limits it everywhere.
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # A damaged PDF makes its reader warn without end, and the server would keep it all.
+    logging.disable()
     content = sys.stdin.buffer.read()
     try:
         ending = PurePosixPath(name).suffix.lower() or None

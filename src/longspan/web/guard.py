@@ -1,8 +1,8 @@
 """What stands before every request: who may ask, how much they may send, and what browsers are told.
 
 A web page elsewhere must not reach a server on a user's machine. A name that was made to point to it (DNS
-rebinding) is refused by the Host header, a page of another origin by the Origin header; no answer carries
-CORS headers. Pages may load nothing from elsewhere and run no inline script.
+rebinding) is refused by the Host header, a page of another origin by Origin and Sec-Fetch-Site; no answer
+carries CORS headers. Pages may load nothing from elsewhere and run no inline script.
 """
 
 import ipaddress
@@ -60,11 +60,12 @@ class Guard:
 
         headers = Headers(scope=scope)
         host = headers.get("host", "")
-        origin = headers.get("origin")
         if not self._is_ours(host):
             answer = refusal_response(421, f"the Host header is {host!r}; it must be this server's address")
-        elif origin is not None and urlsplit(origin).netloc != host:
-            answer = refusal_response(403, f"the request comes from {origin!r}; other pages may not ask here")
+        elif (elsewhere := _other_page(headers, host)) is not None:
+            answer = refusal_response(
+                403, f"the request comes from {elsewhere}; other pages may not ask here"
+            )
         else:
             answer = self._app
         await answer(scope, receive, send_with_headers)
@@ -79,6 +80,18 @@ class Guard:
             return name in self._names
         # A name can be made to point anywhere, an address cannot.
         return address.is_loopback if self._is_local else True
+
+
+def _other_page(headers: Headers, host: str) -> str | None:
+    """Where a request comes from, if it is a page of another origin; such a page may link here, no more."""
+    origin = headers.get("origin")
+    if origin is not None and origin.partition("://")[2] != host:
+        return repr(origin)
+    # Browsers send no Origin for what a page merely includes, such as a picture.
+    site = headers.get("sec-fetch-site", "none")
+    if site in ("none", "same-origin") or headers.get("sec-fetch-mode") == "navigate":
+        return None
+    return f"a {site} page"
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

@@ -163,6 +163,8 @@ class Jobs:
                 job = self._running = self._waiting.popleft()
                 self._say_positions()
             job.ended(*_outcome(job))
+            # What waits for the next job must not keep this one's documents.
+            del job
 
 
 def _outcome(job: Job) -> tuple[Event, ...]:

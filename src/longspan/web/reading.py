@@ -13,6 +13,8 @@ _TOP = 5
 _BINS = 240
 """Parts of the strip that shows where a question looks."""
 _SMALLEST_WINDOW = 32
+_NO_MEMORY = ("allocate memory", "out of memory")
+"""What torch says where Python would raise a MemoryError."""
 
 
 class Reads(Protocol):
@@ -55,9 +57,19 @@ def windows_of(reader: Reads) -> list[int]:
 def read(
     reader: Reads, texts: Sequence[Text], question: str, window: int | None, progress: Callable[[float], None]
 ) -> dict[str, Any]:
-    """A reading for the page."""
+    """A reading for the page.
+
+    Raises:
+        ValueError: the question cannot be asked.
+        MemoryError: the documents are too long for this machine.
+    """
     documents = [text.text for text in texts]
-    found = reader.read(documents, question, top=_TOP, bins=_BINS, progress=progress, window=window)
+    try:
+        found = reader.read(documents, question, top=_TOP, bins=_BINS, progress=progress, window=window)
+    except RuntimeError as error:
+        if any(sign in str(error) for sign in _NO_MEMORY):
+            raise MemoryError(str(error)) from error
+        raise
     answers = [
         {
             "text": answer.text,

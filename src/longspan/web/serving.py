@@ -6,6 +6,8 @@ import uvicorn
 from fastapi import FastAPI
 
 _MOST_CONNECTIONS = 256
+_SILENT_SECONDS = 30
+"""A client that takes nothing it is sent for so long is gone, though it never hung up: a phone out of reach."""
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
@@ -23,6 +25,9 @@ def bound_socket(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, kind, protocol)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            # Linux's; connections have it from the socket that they came in by.
+            if hasattr(socket, "TCP_USER_TIMEOUT"):
+                listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * _SILENT_SECONDS)
             listener.bind(address)
             listener.listen(_MOST_CONNECTIONS)
         except BaseException:
@@ -47,6 +52,7 @@ def server_of(app: FastAPI) -> uvicorn.Server:
             log_level="warning",
             access_log=False,
             server_header=False,
+            ws="none",
             limit_concurrency=_MOST_CONNECTIONS,
             timeout_graceful_shutdown=2,
         )

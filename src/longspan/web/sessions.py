@@ -64,7 +64,7 @@ class Sessions:
         Raises:
             Refusal: there are too many.
         """
-        self._forget()
+        self.forget()
         if len(self._sessions) >= self._settings.max_sessions:
             raise Refusal(503, "too many pages use this server; try again later")
         token = secrets.token_urlsafe(24)
@@ -77,7 +77,7 @@ class Sessions:
         Raises:
             Refusal: there is none, or it was forgotten.
         """
-        self._forget()
+        self.forget()
         session = self._sessions.get(token)
         if session is None:
             raise Refusal(401, "this session is over; reload the page")
@@ -95,8 +95,7 @@ class Sessions:
             raise Refusal(
                 409, f"{settings.max_documents} documents are open, the most that may be; remove one"
             )
-        held = sum(len(text.text) for other in self._sessions.values() for text in other.texts.values())
-        if held + characters > settings.max_total_characters:
+        if self.held + characters > settings.max_total_characters:
             raise Refusal(503, "the server holds as much text as it may; remove a document, or try later")
 
     def add(self, session: Session, name: str, text: str, tokens: int) -> Text:
@@ -110,6 +109,12 @@ class Sessions:
         session.texts[added.id] = added
         return added
 
-    def _forget(self) -> None:
+    @property
+    def held(self) -> int:
+        """Characters of all documents."""
+        return sum(len(text.text) for one in self._sessions.values() for text in one.texts.values())
+
+    def forget(self) -> None:
+        """Forgets sessions that nobody used for long; so does every other call."""
         oldest = self._clock() - self._settings.session_seconds
         self._sessions = {token: one for token, one in self._sessions.items() if one.used >= oldest}

@@ -25,6 +25,8 @@ class ServeSettings:
     """Files that are received and read at the same time; others wait."""
     upload_seconds: int = 30
     """That a client may leave a half-sent file without a byte, and that reading the file may take."""
+    receive_seconds: int = 300
+    """That all of a file may take to arrive."""
     upload_memory: int = 2 * 2**30
     """Bytes of memory that reading a file may take."""
     max_sessions: int = 500
