@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from longspan.apps import file_state, vector_store
+from longspan.apps.shared_words import PassageWords
 from longspan.apps.vector_store import Vectors, VectorStore, key_of
 
 
@@ -15,6 +16,7 @@ def some_vectors(passages: int = 3) -> Vectors:
     return Vectors(
         np.arange(2 * passages).reshape(-1, 2),
         np.linspace(-1, 1, passages * 4, dtype=np.float16).reshape(-1, 4),
+        PassageWords.of([f"The river {number} is long." for number in range(passages)]),
     )
 
 
@@ -27,12 +29,13 @@ def test_vectors_come_back_for_their_text_and_maker_alone(tmp_path: Path) -> Non
         found = store.vectors(key_of("a"), "model")
         assert found is not None
         assert np.array_equal(found.places, made.places) and np.array_equal(found.vectors, made.vectors)
+        assert np.array_equal(found.words.shares("river 2"), made.words.shares("river 2"))
         assert store.vectors(key_of("b"), "model") is None and store.vectors(key_of("a"), "other") is None
 
 
 def test_no_passages_are_something_else_than_none(tmp_path: Path) -> None:
     with VectorStore(tmp_path / "index") as store:
-        store.put("key", "model", Vectors(np.zeros((0, 2)), np.zeros((0, 4))))
+        store.put("key", "model", Vectors(np.zeros((0, 2)), np.zeros((0, 4)), PassageWords.of([])))
         found = store.vectors("key", "model")
         assert found is not None and len(found.places) == 0 and len(found.vectors) == 0
 

@@ -1,8 +1,9 @@
-"""Passages of long documents, found by what they mean.
+"""Passages of long documents, found by what they mean and by the words that they share with a query.
 
 A document is read once, in one pass, and the vectors of its passages are taken from that
-(`late_chunking.py`), so that a passage knows its surroundings. A query is compared with all passages, by
-cosine. A model whose configuration does not say that it learned this reads each passage alone.
+(`late_chunking.py`), so that a passage knows its surroundings. A query is compared with all passages: by the
+cosine of vectors, and by how much of its words a passage has (`shared_words.py`). A model whose configuration
+does not say that it learned to read documents reads each passage alone.
 """
 
 import hashlib
@@ -15,7 +16,10 @@ import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from longspan.apps import passages
+from longspan.apps import words as wording
 from longspan.apps.late_chunking import PassageEncoder, Progress, Tokens
+from longspan.apps.precision import bf16_is_faster
+from longspan.apps.shared_words import PassageWords
 from longspan.apps.sources import fields_of_model, tokenizer_of
 from longspan.apps.vector_store import Vectors, VectorStore, key_of
 from longspan.conversion.into_longformer import into_longformer
@@ -29,7 +33,9 @@ Given = str | Path | Document
 """A text, a file or a folder of files, or a text with a name."""
 LATE_LAYERS = "late_layers"
 """In what a model's configuration says of how it was made: how many layers learned to see documents."""
-_VERSION = "1"
+WORDS = 0.4
+"""What words count beside meaning: chosen for the model that comes with longspan, on dev parts."""
+_VERSION = "2"
 """Of all that makes vectors of a text, other than the model; another one makes them anew."""
 
 
@@ -48,7 +54,7 @@ class Passage:
     text: str
     """As it stands in the document."""
     score: float
-    """The cosine of query and passage, -1 to 1. Only the order of scores means something."""
+    """How near it is to the query in meaning and words. Only the order of scores means something."""
 
 
 class Searcher:
@@ -58,12 +64,14 @@ class Searcher:
         source: folder of a model, or a name on the Hub; None for the one that comes with longspan.
         late: whether documents are read in one pass, or each passage alone; None is what the model learned.
         most: characters of a passage.
+        words: what the words that query and passage share count, 0 to 1; the rest is meaning. With 0 a score
+            is the cosine.
         store: a file that keeps the vectors, so that what was read once is not read again; None keeps them in
             memory.
 
     Raises:
-        ValueError: there is no such model, it is no encoder that can be a Longformer, or has no tokenizer;
-            or the store is something else.
+        ValueError: there is no such model, it is no encoder that can be a Longformer, or has no tokenizer; a
+            number is out of range; or the store is something else.
     """
 
     def __init__(
@@ -72,10 +80,13 @@ class Searcher:
         *,
         late: bool | None = None,
         most: int = passages.MOST,
+        words: float = WORDS,
         store: Path | None = None,
     ) -> None:
         if most < 1:
             raise ValueError(f"most is {most}; a passage must have at least 1 character")
+        if not 0 <= words <= 1:
+            raise ValueError(f"words is {words}; it must be from 0, meaning alone, to 1, words alone")
         source = str(SEARCHER) if source is None else source
         model = _load(source)
         self.tokenizer: PreTrainedTokenizerBase = tokenizer_of(source)
@@ -83,14 +94,17 @@ class Searcher:
         if late and not learned:
             raise ValueError(f"late is True, but {source!r} learned to read each passage alone")
         self.most = most
+        self.words = words
         self.encoder = PassageEncoder(
             model=model,
             begin=_special(self.tokenizer, "cls_token_id", source),
             end=_special(self.tokenizer, "sep_token_id", source),
             late_layers=0 if late is False else learned,
+            bf16=bf16_is_faster(model.device),
         )
         self.documents: tuple[Document, ...] = ()
         self._vectors: list[Vectors] = []
+        self._words = PassageWords.joined([])
         self._maker = self._fingerprint()
         self.store = VectorStore(store)
 
@@ -126,6 +140,7 @@ class Searcher:
             known[key] = made
         self.documents = found
         self._vectors = [cast(Vectors, known[key]) for key in keys]
+        self._words = PassageWords.joined([one.words for one in self._vectors])
         return found
 
     def search(self, query: str, *, top: int = 5) -> tuple[Passage, ...]:
@@ -157,11 +172,17 @@ class Searcher:
         )
 
     def scores(self, query: str) -> list[np.ndarray]:
-        """The cosine of a query and every passage: [passages] fp32 for each document."""
-        ((_, vector),) = self.encoder.encode([[*self._tokens([query])]])
-        return [
+        """How near every passage is to a query: [passages] fp32 for each document."""
+        ((_, vector),) = self.encoder.encode([self._tokens([query])])
+        cosines = [
             one.vectors.astype(np.float32) @ vector[0] if len(one.places) else np.zeros(0, np.float32)
             for one in self._vectors
+        ]
+        ends = np.cumsum([len(one) for one in cosines], dtype=np.int64)
+        shares = np.split(self._words.shares(query), ends)[:-1]
+        return [
+            (1 - self.words) * cosine + self.words * share
+            for cosine, share in zip(cosines, shares, strict=True)
         ]
 
     def places(self, document: int) -> list[tuple[int, int]]:
@@ -202,12 +223,12 @@ class Searcher:
     def _encode(self, texts: dict[str, str], progress: Progress | None) -> Iterator[tuple[str, Vectors]]:
         keys = list(texts)
         places = [np.array(passages.cut(texts[key], self.most), np.int64).reshape(-1, 2) for key in keys]
-        tokens = [
-            self._tokens([texts[key][start:end] for start, end in spans])
-            for key, spans in zip(keys, places, strict=True)
+        cut = [
+            [texts[key][start:end] for start, end in spans] for key, spans in zip(keys, places, strict=True)
         ]
+        tokens = [self._tokens(one) for one in cut]
         for at, vectors in self.encoder.encode(tokens, progress):
-            yield keys[at], Vectors(places[at], vectors.astype(np.float16))
+            yield keys[at], Vectors(places[at], vectors.astype(np.float16), PassageWords.of(cut[at]))
 
     def _tokens(self, texts: Sequence[str]) -> list[Tokens]:
         if not texts:
@@ -222,8 +243,10 @@ class Searcher:
         said = (
             _VERSION,
             passages.VERSION,
+            wording.VERSION,
             self.most,
             self.encoder.late_layers,
+            self.encoder.bf16,
             windows,
             sorted(self.tokenizer.get_vocab()),
         )
@@ -236,14 +259,14 @@ class Searcher:
 
 def _load(source: str) -> LongformerModel:
     """The encoder, as a Longformer; what is no model at all is refused first, with a plainer reason."""
-    fields_of_model(source)
-    model = load_source(source)
+    learned = LATE_LAYERS in (fields_of_model(source).get("longspan") or {})
+    model = load_source(source, **({"add_pooling_layer": False} if learned else {}))
     if not isinstance(model, LongformerModel):
         # Passages are read alone then, and all their tokens see each other.
         length = getattr(model.config, "max_position_embeddings", 512)
         model = into_longformer(cast(PreTrainedModel, model.base_model), max_length=length, window=2 * length)
     assert isinstance(model, LongformerModel)
-    return model.eval()
+    return model.float().eval()
 
 
 def _special(tokenizer: PreTrainedTokenizerBase, name: str, source: str) -> int:

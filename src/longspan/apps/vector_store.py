@@ -1,4 +1,4 @@
-"""What a search need not compute again: texts of files and vectors of their passages, in one SQLite file.
+"""What a search need not compute again: texts of files, vectors and words of passages, in one SQLite file.
 
 A file is looked at before it is used (`file_state.py`); a text is known by its hash, vectors by the text's
 hash and whatever made them. So what has changed is not found, and read again. Each text, and the vectors of
@@ -15,12 +15,13 @@ import numpy as np
 from longspan.apps.file_state import FileState, look
 from longspan.apps.file_state import hash_of as key_of
 from longspan.apps.index_file import IndexFile, index_place
+from longspan.apps.shared_words import PassageWords
 from longspan.data.documents import READING_VERSION, document_of
 from longspan.data.examples import Document
 from longspan.data.sizes import NO_MORE, Limits
 
 _APPLICATION = 0x6C737076  # "lspv"
-_VERSION = f"2.{READING_VERSION}"
+_VERSION = f"3.{READING_VERSION}"
 _TABLES = {
     "texts": "CREATE TABLE texts (hash TEXT PRIMARY KEY, text TEXT NOT NULL)",
     "files": """CREATE TABLE files (
@@ -30,7 +31,7 @@ _TABLES = {
     ) WITHOUT ROWID""",
     "vectors": """CREATE TABLE vectors (
         text TEXT NOT NULL, maker TEXT NOT NULL, places BLOB NOT NULL, vectors BLOB NOT NULL,
-        PRIMARY KEY (text, maker)
+        lengths BLOB NOT NULL, hashes BLOB NOT NULL, PRIMARY KEY (text, maker)
     )""",
 }
 
@@ -42,6 +43,7 @@ class Vectors(NamedTuple):
     """[passages, 2] int64: the first character of each, and the one after its last."""
     vectors: np.ndarray
     """[passages, size] float16; the size of none may be 0."""
+    words: PassageWords
 
 
 class VectorStore:
@@ -107,12 +109,15 @@ class VectorStore:
             key: of the text, by `key_of`.
             maker: all else that the vectors depend on.
         """
-        found = self._file.one("SELECT places, vectors FROM vectors WHERE text = ? AND maker = ?", key, maker)
+        found = self._file.one(
+            "SELECT places, vectors, lengths, hashes FROM vectors WHERE text = ? AND maker = ?", key, maker
+        )
         if found is None:
             return None
         places = np.frombuffer(found[0], np.int64).reshape(-1, 2)
         vectors = np.frombuffer(found[1], np.float16)
-        return Vectors(places, vectors.reshape(len(places), len(vectors) // max(len(places), 1)))
+        words = PassageWords(np.frombuffer(found[2], np.int64), np.frombuffer(found[3], np.uint32))
+        return Vectors(places, vectors.reshape(len(places), len(vectors) // max(len(places), 1)), words)
 
     def put(self, key: str, maker: str, made: Vectors) -> None:
         """Keeps the vectors of a text.
@@ -120,9 +125,16 @@ class VectorStore:
         Raises:
             ValueError: the store cannot be written.
         """
-        blobs = (made.places.astype(np.int64).tobytes(), made.vectors.astype(np.float16).tobytes())
+        blobs = (
+            made.places.astype(np.int64).tobytes(),
+            made.vectors.astype(np.float16).tobytes(),
+            made.words.lengths.astype(np.int64).tobytes(),
+            made.words.hashes.astype(np.uint32).tobytes(),
+        )
         with self._file.transaction():
-            self._file.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?)", (key, maker, *blobs))
+            self._file.execute(
+                "INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?, ?, ?)", (key, maker, *blobs)
+            )
 
     def forget(self, paths: Iterable[Path]) -> None:
         """Drops files that are gone, then texts of no file and vectors of no text, of whatever maker.

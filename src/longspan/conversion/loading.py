@@ -26,11 +26,12 @@ _VOCABULARIES = (
 )
 
 
-def load_source(path: str | os.PathLike[str]) -> PreTrainedModel:
+def load_source(path: str | os.PathLike[str], **kwargs: Any) -> PreTrainedModel:
     """Loads a model as the class that its configuration names.
 
     Args:
         path: a folder, or a name on the Hub.
+        **kwargs: of ``from_pretrained``.
 
     Raises:
         ValueError: there is no model, or it is not complete.
@@ -38,7 +39,7 @@ def load_source(path: str | os.PathLike[str]) -> PreTrainedModel:
     name = os.fspath(path)
     try:
         fields, _ = PreTrainedConfig.get_config_dict(name)
-        model, info = load_pretrained(_class_of(fields), name, output_loading_info=True)
+        model, info = load_pretrained(_class_of(fields), name, output_loading_info=True, **kwargs)
     except OSError as error:
         raise ValueError(f"no model can be loaded from {name!r}: {' '.join(str(error).split())}") from error
     missing = sorted(info["missing_keys"])
