@@ -1,0 +1,91 @@
+"""What the embedded reader learns from: answers stay where the questions say that they are."""
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from longspan.data.examples import Document, MultiHopQuestion, Paragraph, Question, Span, SupportingFact
+
+ROOT = Path(__file__).parents[2]
+NAMES = ("Bonn", "Rome", "Oslo", "Lima", "Bern", "Kyiv", "Riga", "Doha")
+PARAGRAPHS = [
+    Document(id=f"Capitals/{at}", text=f"This is said first. {name} is a capital, of {at} hills. And that.")
+    for at, name in enumerate(NAMES)
+]
+
+
+@pytest.fixture(scope="module")
+def reader_data() -> ModuleType:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "recipes")
+        return importlib.import_module("reader_data")
+
+
+def asked(at: int) -> Question:
+    """A question about one of the paragraphs."""
+    text = PARAGRAPHS[at].text
+    start = text.index(NAMES[at])
+    return Question(
+        id=f"q{at}",
+        question="Which capital?",
+        documents=(PARAGRAPHS[at],),
+        answers=(NAMES[at],),
+        spans=(Span(0, start, start + len(NAMES[at])),),
+        is_impossible=False,
+    )
+
+
+@given(at=st.integers(0, len(NAMES) - 1), words=st.integers(1, 200))
+@settings(deadline=None)
+def test_answers_stay_in_longer_texts(reader_data: ModuleType, at: int, words: int) -> None:
+    longer = reader_data.within_article(asked(at), PARAGRAPHS, words)
+    (document,) = longer.documents
+    assert [document.text[span.start : span.end] for span in longer.spans] == [NAMES[at]]
+    assert PARAGRAPHS[at].text in document.text
+    whole = sum(len(one.text.split()) for one in PARAGRAPHS)
+    assert len(document.text.split()) >= min(words, whole)
+    assert longer.id != asked(at).id and longer.answers == (NAMES[at],)
+
+
+def multi_hop(answer: str) -> MultiHopQuestion:
+    """A question that paragraphs 2 and 5 support; the answer is in others too."""
+    return MultiHopQuestion(
+        id="multi",
+        question="Which capital?",
+        paragraphs=tuple(
+            Paragraph(title=name, sentences=(one.text, " Lima is far."))
+            for name, one in zip(NAMES, PARAGRAPHS, strict=True)
+        ),
+        supporting_facts=(SupportingFact(2, 0), SupportingFact(5, 1)),
+        answer=answer,
+        type="bridge",
+    )
+
+
+@pytest.mark.parametrize("distractors", [0, 2, 6, None])
+def test_only_supporting_paragraphs_answer(reader_data: ModuleType, distractors: int | None) -> None:
+    made = reader_data.as_question(multi_hop("Lima"), distractors)
+    (document,) = made.documents
+    paragraphs = document.text.split("\n")
+    assert len(paragraphs) == (len(NAMES) if distractors is None else 2 + distractors)
+    assert {"Oslo", "Kyiv"} <= {one.split(".")[0] for one in paragraphs}
+    assert len(made.spans) == 2, "of all places that say Lima, those in the supporting paragraphs"
+    for span in made.spans:
+        assert document.text[span.start : span.end] == "Lima"
+        assert document.text[: span.start].split("\n")[-1].startswith(("Oslo. ", "Kyiv. "))
+
+
+@pytest.mark.parametrize("answer", ["yes", "no", "Atlantis"])
+def test_answers_that_are_no_spans_are_left_out(reader_data: ModuleType, answer: str) -> None:
+    assert reader_data.as_question(multi_hop(answer), 1) is None
+
+
+@given(text=st.text(alphabet="ab \n\t.é", max_size=60), words=st.integers(0, 12))
+def test_beginnings_are_of_the_text_as_it_is(reader_data: ModuleType, text: str, words: int) -> None:
+    found = reader_data.beginning(text, words)
+    assert text.startswith(found)
+    assert found.split() == text.split()[:words]
