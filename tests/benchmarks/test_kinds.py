@@ -23,7 +23,7 @@ def test_all_are_checked() -> None:
     errors = kinds.check(kinds.Plan(**SMALL))  # pyright: ignore[reportArgumentType]
     assert set(errors) == set(kinds.available(kinds.Plan().kinds)[0])
     for name, error in errors.items():
-        assert error < kinds.PACKAGE_TOLERANCE.get(name, kinds.TOLERANCE)
+        assert error < kinds.TOLERANCE, name
 
 
 def test_time_and_memory_are_measured() -> None:
@@ -64,9 +64,18 @@ def test_bars_are_of_the_worst_judged_length() -> None:
 def test_a_wrong_package_ends_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if kinds.available([name])[1]:
         pytest.skip("not installed")
-    monkeypatch.setitem(kinds.PACKAGE_TOLERANCE, name, 0.0)
+    monkeypatch.setattr(kinds, "TOLERANCE", 0.0)
     with pytest.raises(kinds.WrongKindError, match=f"{name} differs from ours"):
         kinds.check(kinds.Plan(kinds=(name,), **SMALL))  # pyright: ignore[reportArgumentType]
+
+
+def test_the_epsilon_is_the_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gate is narrow enough to see it."""
+    if kinds.available(["performer-package"])[1]:
+        pytest.skip("not installed")
+    monkeypatch.setattr(kinds, "PACKAGE_EPSILON", 0.0)
+    with pytest.raises(kinds.WrongKindError, match="performer-package differs from ours"):
+        kinds.check(kinds.Plan(kinds=("performer-package",)))
 
 
 def test_a_wrong_kind_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
