@@ -27,6 +27,9 @@ LEAK = (
     "give attention_settings accept_leak=true if that will do"
 )
 
+_AS_NEAR = 2.0**-12
+"""Tokens whose products with a centroid, about the root of head_dim, differ by less are as near to it."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RoutingSettings:
@@ -162,9 +165,17 @@ class Routing(Kind):
     def _taken(self, x: Tensor, is_padding: Tensor | None) -> Tensor:
         """[B, H, C, w] int64, rising: the tokens nearest to each centroid."""
         near = self.centroids.to(x.dtype) @ x.detach().transpose(-1, -2)  # [B, H, C, N]
+        # Equal tokens without positions are equally near, but for rounding. The first of them are taken:
+        # which ones topk would take depends on the length, and so on padding.
+        near = (near / _AS_NEAR).round().nan_to_num(nan=-torch.inf)
         if is_padding is not None:
             near = near.masked_fill(is_padding[:, None, None], -torch.inf)
-        return near.topk(min(self.settings.size, x.shape[2]), dim=-1).indices.sort(-1).values
+        size = min(self.settings.size, x.shape[2])
+        least = near.topk(size, dim=-1, sorted=False).values.amin(-1, keepdim=True)
+        above, level = near > least, near == least
+        room = size - above.sum(-1, keepdim=True)
+        taken = above | (level & (level.cumsum(-1) <= room))
+        return taken.nonzero()[:, -1].view(*near.shape[:3], size)
 
     def _learn(self, xs: list[Tensor], call: Call) -> None:
         """Notes what the clusters hold, padding left out, and adds the loss that draws tokens to them."""
