@@ -1,5 +1,7 @@
 """What all relatives share: no look ahead, padding that counts for nothing, caches, files, refusals."""
 
+import dataclasses
+import itertools
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,6 +21,7 @@ from tests.models.relatives import (
     ENCODERS,
     EXACT,
     SETTINGS,
+    SIZES,
     STRICT,
     can,
     causal_lm,
@@ -70,6 +73,32 @@ def test_padding_changes_nothing(name: str, positions: str) -> None:
     torch.testing.assert_close(padded[1:, :29], logits(model, ids[1:, :29]), **EXACT)
     noisy = torch.where(mask == 0, (ids + 7) % 64, ids)
     torch.testing.assert_close(logits(model, noisy, attention_mask=mask)[1:, :29], padded[1:, :29], **EXACT)
+
+
+@pytest.mark.parametrize(("name", "positions"), CAUSAL_CASES)
+def test_padding_at_the_end_changes_nothing_before_it(name: str, positions: str) -> None:
+    """Of the kinds that are not strictly causal, too."""
+    model, ids = causal_lm(name, positions=positions), tokens(2, 40)
+    mask = torch.ones_like(ids)
+    mask[1, 29:] = 0
+    padded = logits(model, ids, attention_mask=mask, use_cache=False)
+    torch.testing.assert_close(padded[:1], logits(model, ids[:1], use_cache=False), **EXACT)
+    torch.testing.assert_close(padded[1:, :29], logits(model, ids[1:, :29], use_cache=False), **EXACT)
+
+
+@pytest.mark.parametrize(
+    ("name", "causal"), [(name, True) for name in CAUSAL] + [(name, False) for name in ENCODERS]
+)
+def test_padding_changes_nothing_where_tokens_are_the_same(name: str, causal: bool) -> None:
+    """Without positions they cannot be told apart: whatever a kind chooses among them must not depend on the
+    length."""
+    model: Any = (causal_lm if causal else encoder)(name, positions="none")
+    for seed in range(6):
+        ids = tokens(2, 40, seed) % 5
+        mask = torch.ones_like(ids)
+        mask[1, 29:] = 0
+        padded = logits(model, ids, attention_mask=mask, use_cache=False)
+        torch.testing.assert_close(padded[1:, :29], logits(model, ids[1:, :29], use_cache=False), **EXACT)
 
 
 @pytest.mark.parametrize("name", ENCODERS)
@@ -159,14 +188,15 @@ def test_segments_with_a_long_memory_are_the_whole(name: str, fields: dict[str, 
     torch.testing.assert_close(logits(pieces, ids), logits(whole, ids), **EXACT)
 
 
+@pytest.mark.parametrize("length", [0, 1, 3, 9])
 @pytest.mark.parametrize(("name", "fields"), REMEMBERING)
-def test_same_length_holds_or_is_refused(name: str, fields: dict[str, Any]) -> None:
+def test_same_length_holds_or_is_refused(name: str, fields: dict[str, Any], length: int) -> None:
     ids = tokens(1, 40)
     made: dict[str, Any] = {
         "attention_settings": fields,
         "positions": "none",
         "memory": "xl",
-        "memory_length": 9,
+        "memory_length": length,
         "same_length": True,
     }
     if name == "performer" or fields.get("parts") == "merged":
@@ -184,6 +214,9 @@ def test_global_tokens_are_refused_where_there_are_none() -> None:
     for name in ENCODERS:
         assert logits(encoder(name), ids, global_attention_mask=marks).isfinite().all()
     marks[0, 3] = 1
+    for name in CAUSAL:
+        with pytest.raises(ValueError, match="has ones; a decoder has no global tokens"):
+            logits(causal_lm(name, positions="none"), ids, global_attention_mask=marks)
     for name in ENCODERS:
         if KINDS[name].has_globals:
             assert not torch.equal(
@@ -231,6 +264,21 @@ def test_generates(name: str) -> None:
     for _ in range(4):
         written = torch.cat([written, logits(model, written, use_cache=False)[:, -1:].argmax(-1)], 1)
     assert torch.equal(greedy, written)
+
+
+@pytest.mark.parametrize("positions", ["none", "absolute", "relative", "learned", "rotary"])
+@pytest.mark.parametrize("name", ["full", "window", "performer"])
+def test_texts_of_different_lengths_are_gone_on_with_as_alone(name: str, positions: str) -> None:
+    if positions not in positions_of(name, causal=True) or (name, positions) == ("performer", "rotary"):
+        return  # refused, and tested to be
+    model, ids = cast(Any, causal_lm(name, positions=positions)), tokens(2, 20)
+    mask = torch.ones_like(ids)
+    mask[1, :6] = 0
+    both = model.generate(ids, attention_mask=mask, max_new_tokens=6, do_sample=False)
+    for row, first in ((0, 0), (1, 6)):
+        one, real = ids[row : row + 1, first:], mask[row : row + 1, first:]
+        alone = model.generate(one, attention_mask=real, max_new_tokens=6, do_sample=False)
+        assert torch.equal(both[row : row + 1, first:], alone)
 
 
 @pytest.mark.parametrize("name", CAUSAL)
@@ -331,11 +379,42 @@ SMALL: dict[str, Any] = {"hidden_size": 32, "num_attention_heads": 4, "num_hidde
             "evaluation_memory.memory_length is '9'; it must be an integer",
         ),
         ({"clamp_distance": -1}, "clamp_distance is -1; it must be at least 0"),
+        ({"clamp_distance": 5}, "clamp_distance is 5 with positions 'absolute'; it is about relative and"),
+        ({"num_attention_heads": 0}, "num_attention_heads is 0; it must be at least 1"),
+        ({"num_hidden_layers": 0}, "num_hidden_layers is 0; it must be at least 1"),
+        ({"memory_length": -1}, "memory_length is -1; it must be at least 0"),
+        ({"rotary_base": 0.0}, "rotary_base is 0.0; it must be above 0"),
+        ({"attention_impl": "fast"}, "attention_impl is 'fast'; it must be one of auto, native"),
+        (
+            {"memory": "xl", "positions": "relative", "evaluation_memory": {"memory_length": -1}},
+            "evaluation_memory.memory_length is -1; it must be at least 0",
+        ),
+        (
+            {"evaluation_memory": {"same_length": True}},
+            "evaluation_memory has same_length, which is",
+        ),
     ],
 )
 def test_mistakes_are_named(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         LongRangeConfig(**(SMALL | fields))
+
+
+@pytest.mark.parametrize("name", list(KINDS))
+def test_settings_of_a_wrong_type_are_named(name: str) -> None:
+    fields = dataclasses.fields(KINDS[name].Settings)
+    for field, value in itertools.product([one.name for one in fields], ("x", ["x"], {}, [True])):
+        settings = SETTINGS[name] | {field: value}
+        with pytest.raises(ValueError, match=rf"attention_settings\.{field} is .*; it must be"):
+            config(name, attention_settings=settings, is_decoder=name in CAUSAL, positions="none")
+
+
+def test_a_text_without_tokens_is_named() -> None:
+    for name in SETTINGS:
+        model: Any = (causal_lm if name in CAUSAL else encoder)(name, positions="none")
+        with pytest.raises(ValueError, match=r"input_ids has shape \(2, 0\); it must have a token"):
+            logits(model, tokens(2, 0))
+        assert logits(model, tokens(0, 5)).shape == (0, 5, 64)
 
 
 def test_too_long_is_named() -> None:
@@ -358,3 +437,28 @@ def test_kinds_may_differ_by_layer() -> None:
     assert [mixed.kind(layer).name for layer in range(2)] == ["window", "full"]
     with pytest.raises(ValueError, match="attention has 1 items"):
         LongRangeConfig(**SMALL, attention=["window"])
+
+
+@pytest.mark.parametrize("names", [("window", "performer"), ("sparse", "adaptive-span"), ("routing", "full")])
+def test_different_kinds_work_together(names: tuple[str, str]) -> None:
+    fields: dict[str, Any] = {
+        "attention": list(names),
+        "attention_settings": [SETTINGS[name] for name in names],
+        "num_hidden_layers": 2,
+        "positions": "none",
+    }
+    torch.manual_seed(0)
+    model, ids = (
+        LongRangeForCausalLM(LongRangeConfig(**SIZES | fields, is_decoder=True)).double(),
+        tokens(2, 30),
+    )
+    whole = logits(model.eval(), ids, use_cache=False)
+    if all(can(name, "cache", causal=True) for name in names):
+        cache = model.model.new_cache()
+        said = [logits(model, piece, past_key_values=cache) for piece in ids.split([7, 1, 22], 1)]
+        torch.testing.assert_close(torch.cat(said, 1), whole, **EXACT)
+    else:
+        with pytest.raises(ValueError, match=f"use_cache is True, which attention '{names[0]}' cannot"):
+            logits(model, ids, use_cache=True)
+    model.train()(ids, labels=ids).loss.backward()
+    assert all(one.grad is not None and one.grad.abs().sum() for one in model.parameters())

@@ -110,12 +110,18 @@ class LongRangeModel(LongRangePreTrainedModel):
             if config.positions == "learned"
             else None
         )
-        shared: dict[str, nn.Module] = {}
+        shared, owners = dict[str, nn.Module](), dict[str, int]()
         for layer in range(config.num_hidden_layers):
             kind = config.kind(layer)
             made = kind.shared(config.layer_shape(layer), config.kind_settings(layer))
-            if made is not None and kind.name not in shared:
-                shared[kind.name] = made
+            if made is None:
+                continue
+            if config.kind_settings(layer) != config.kind_settings(owners.setdefault(kind.name, layer)):
+                raise ValueError(
+                    f"attention_settings of layers {owners[kind.name]} and {layer} differ; layers of "
+                    f"{kind.name!r} that share weights have the same settings"
+                )
+            shared.setdefault(kind.name, made)
         self.shared = nn.ModuleDict(shared)
         self.layers = nn.ModuleList(
             LongRangeLayer(config, layer) for layer in range(config.num_hidden_layers)
@@ -177,16 +183,17 @@ class LongRangeModel(LongRangePreTrainedModel):
             memory = cache.memory if memory is None else memory
         seen = 0 if cache is None else cache.get_seq_length()
         if seen and attention_mask is not None:
-            masks = read_masks(input_ids, inputs_embeds, None, None)
+            masks = read_masks(input_ids, inputs_embeds, None, global_attention_mask)
             is_padding = attention_mask == 0
         else:
             masks = read_masks(input_ids, inputs_embeds, attention_mask, global_attention_mask)
             is_padding = masks.is_padding
         if masks.is_global is not None and not self.config.has_globals and bool(masks.is_global.any()):
-            raise ValueError(
-                f"global_attention_mask has ones; attention {self.config.attention!r} has no global tokens"
-            )
+            who = "a decoder" if self.config.is_decoder else f"attention {self.config.attention!r}"
+            raise ValueError(f"global_attention_mask has ones; {who} has no global tokens")
         given = self.embeddings(input_ids) if inputs_embeds is None else inputs_embeds
+        if not given.shape[1]:
+            raise ValueError(f"input_ids has shape {tuple(given.shape[:2])}; it must have a token")
         is_padding = self._checked_padding(is_padding, seen + given.shape[1])
         self._check_length(seen + given.shape[1])
         if self.training:
@@ -196,7 +203,7 @@ class LongRangeModel(LongRangePreTrainedModel):
         losses: dict[str, list[Tensor]] = {}
         reading = self._reading(
             seen=0 if self.config.memory != "none" else seen,
-            extra=self.kinds[0].extra_states(x.shape[1]) if self.kinds else 0,
+            extra=self.kinds[0].extra_states(x.shape[1]),
             is_padding=is_padding,
             is_global=masks.is_global,
             losses=losses,

@@ -4,7 +4,7 @@ positions.
 What the chosen kind cannot do is refused here, with the kind's own reason.
 """
 
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
@@ -21,6 +21,19 @@ MEMORIES = ("none", "xl", "compressive")
 POSITIONS = ("none", "absolute", "relative", "learned", "rotary", "infused")
 _FUNCTIONS = ("mean", "max", "conv", "dilated", "most-used")
 _OBJECTIVES = ("none", "attention", "auto-encoding", "bptt")
+_LEAST = {
+    "vocab_size": 1,
+    "hidden_size": 1,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 1,
+    "intermediate_size": 1,
+    "segment_length": 1,
+    "memory_length": 0,
+    "compressed_length": 0,
+    "compression_ratio": 1,
+    "max_position_embeddings": 1,
+    "learned_distances": 1,
+}
 _AT_EVALUATION = ("segment_length", "memory_length", "compressed_length", "clamp_distance", "same_length")
 
 
@@ -109,6 +122,9 @@ class LongRangeConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
         # A memory keeps what came before, so there is no encoder with one.
         self.is_decoder = self.is_decoder or self.memory in ("xl", "compressive")
+        for name, least in _LEAST.items():
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least {least}")
         heads = self.num_attention_heads
         if self.hidden_size % heads:
             raise ValueError(
@@ -121,11 +137,11 @@ class LongRangeConfig(PreTrainedConfig):
             ("pooling", ("first", "mean")),
             ("compression", _FUNCTIONS),
             ("compression_loss", _OBJECTIVES),
+            ("attention_impl", get_args(Implementation)),
         ):
             _check_one_of(name, getattr(self, name), right)
-        for name in ("segment_length", "max_position_embeddings", "learned_distances"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.rotary_base <= 0:
+            raise ValueError(f"rotary_base is {self.rotary_base}; it must be above 0")
         if self.positions == "rotary" and self.hidden_size // heads % 2:
             raise ValueError(
                 f"hidden_size is {self.hidden_size} with {heads} heads; rotary positions turn pairs, so "
@@ -210,8 +226,9 @@ class LongRangeConfig(PreTrainedConfig):
 
     @property
     def has_globals(self) -> bool:
-        """Whether any layer knows global tokens."""
-        return any(self.kind(layer).has_globals for layer in range(self.num_hidden_layers))
+        """Whether any layer knows global tokens; a decoder has none, for nobody sees all of a text."""
+        kinds = (self.kind(layer) for layer in range(self.num_hidden_layers))
+        return not self.is_decoder and any(kind.has_globals for kind in kinds)
 
     @property
     def pooling_between(self) -> Pooling:
@@ -296,9 +313,20 @@ class LongRangeConfig(PreTrainedConfig):
             if not isinstance(value, right) or (right is not bool and isinstance(value, bool)):
                 kind = "true or false" if right is bool else "an integer"
                 raise ValueError(f"evaluation_memory.{name} is {value!r}; it must be {kind}")
+            if name in _LEAST and value < _LEAST[name]:
+                raise ValueError(f"evaluation_memory.{name} is {value}; it must be at least {_LEAST[name]}")
+            if self.memory == "none" and name != "clamp_distance":
+                raise ValueError(
+                    f"evaluation_memory has {name}, which is about memories; memory must not be 'none'"
+                )
         for clamp in (self.clamp(training=True), self.clamp(training=False)):
             if clamp is not None and clamp < 0:
                 raise ValueError(f"clamp_distance is {clamp}; it must be at least 0")
+            if clamp is not None and self.positions not in ("relative", "learned"):
+                raise ValueError(
+                    f"clamp_distance is {clamp} with positions {self.positions!r}; it is about relative and "
+                    "learned ones, which know distances apart"
+                )
         if self.positions == "learned" and not self.is_decoder:
             raise ValueError("positions is 'learned', which are distances back; they need a decoder")
         if self.memory == "none":
@@ -313,12 +341,6 @@ class LongRangeConfig(PreTrainedConfig):
             )
         self.require("cross-length", what)
         for training in (True, False):
-            self.memory_sizes(training=training)
-            if self.segment(training=training) < 1:
-                raise ValueError(
-                    f"evaluation_memory.segment_length is {self.segment(training=training)}; "
-                    "it must be at least 1"
-                )
             if self.span(training=training) is not None:
                 self.require("same length", "same_length is True")
         if self.memory == "compressive":

@@ -76,6 +76,7 @@ class LongRangeForCausalLM(LongRangePreTrainedModel, GenerationMixin):
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
+        global_attention_mask: Tensor | None = None,
         past_key_values: LongRangeCache | None = None,
         memory: Memory | None = None,
         inputs_embeds: Tensor | None = None,
@@ -99,6 +100,7 @@ class LongRangeForCausalLM(LongRangePreTrainedModel, GenerationMixin):
             self.model(
                 input_ids=input_ids,
                 attention_mask=attention_mask,
+                global_attention_mask=global_attention_mask,
                 past_key_values=past_key_values,
                 memory=memory,
                 inputs_embeds=inputs_embeds,

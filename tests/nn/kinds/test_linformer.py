@@ -89,6 +89,33 @@ def test_ranks_may_differ_by_layer() -> None:
     assert [one.rank for one in model.modules() if isinstance(one, Summaries)] == [8, 4, 2]
 
 
+def test_layers_that_share_have_the_same_settings() -> None:
+    config = LongRangeConfig(
+        attention="linformer",
+        attention_settings=[{"rank": rank, "sharing": "layerwise"} for rank in (8, 4)],
+        hidden_size=32,
+        num_hidden_layers=2,
+        max_position_embeddings=16,
+    )
+    with pytest.raises(ValueError, match="attention_settings of layers 0 and 1 differ; layers of"):
+        LongRangeModel(config)
+
+
+@pytest.mark.parametrize("length", [24, 10, 1])
+@pytest.mark.parametrize("sharing", ("none", "headwise", "key-value"))
+def test_summaries_written_out(sharing: str, length: int) -> None:
+    """Section 4: softmax(Q (E K)^T / sqrt(d)) (F V), with the first columns of E and F for shorter inputs."""
+    kind = Linformer(shape(), LinformerSettings(rank=6, sharing=cast(Any, sharing))).double()
+    assert kind.summaries is not None and kind.summaries.weight is not None
+    kind.summaries.draw_weights()
+    q, k, v = torch.randn(3, 2, 4, length, 8, dtype=torch.float64)
+    said, weight = kind(q, k, v, Call()), kind.summaries.weight
+    for head in range(4):
+        e, f = (weight[which % len(weight), head % weight.shape[1], :, :length] for which in (0, 1))
+        p = (q[:, head] @ (e @ k[:, head]).transpose(1, 2) / 8**0.5).softmax(-1)
+        torch.testing.assert_close(said[:, head], p @ (f @ v[:, head]), **EXACT)
+
+
 def test_frozen_projections_stay() -> None:
     model, ids = encoder("linformer", attention_settings={"rank": 4, "frozen": True}), tokens(1, 20)
     model(ids, labels=ids).loss.backward()

@@ -104,20 +104,25 @@ class AdaptiveSpan(Patterned):
         if self.settings.loss:
             mean = self.share.clamp(0, 1).mean()
             call.add_loss("span", self.settings.loss * self.settings.max_span * mean)
+        span = call.span
         if not self.settings.sees_itself:
+            if span == 0:
+                return torch.zeros_like(q)
+            # Keys stand one place later than their tokens, and so one nearer.
             k, v = (F.pad(x, (0, 0, 1, 0))[:, :, :-1] for x in (k, v))
+            span = None if span is None else span - 1
         # A padded key comes last, and its place is taken by the key before it.
-        out = super().forward(q, k, v, _without_padding(call))
+        out = super().forward(q, k, v, _without_padding(call, span))
         return all_padding_to_zero(out, call.is_padding, call.query_offset)
 
 
-def _without_padding(call: Call) -> Call:
+def _without_padding(call: Call, span: int | None) -> Call:
     """Padding comes last, so no query that counts sees it."""
     return Call(
         causal=call.causal,
         query_offset=call.query_offset,
         relative=call.relative,
-        span=call.span,
+        span=span,
         dropout=call.dropout,
         impl=call.impl,
     )

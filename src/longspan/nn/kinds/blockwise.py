@@ -67,7 +67,7 @@ class Blockwise(Kind):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, call: Call) -> Tensor:
         """See `Kind.forward`."""
-        batch, heads, length, dim = q.shape
+        batch, heads, length, _ = q.shape
         if length > self.size * self.settings.blocks:
             raise ValueError(
                 f"the input has {length} tokens; blocks are for max_position_embeddings = "
@@ -82,7 +82,7 @@ class Blockwise(Kind):
         head = torch.arange(heads)[:, None]
         seen = ~hidden.expand(-1, heads, -1, -1)[:, head, at]  # [batch, heads, blocks, size]
         out = _dense(q_blocks[:, :, :here], k_blocks[:, head, at], v_blocks[:, head, at], seen, call.dropout)
-        out = out.reshape(batch, heads, -1, dim)[:, :, :length]
+        out = out.flatten(2, 3)[:, :, :length]
         return all_padding_to_zero(out, call.is_padding, 0)
 
     def _blocks(self, x: Tensor) -> Tensor:

@@ -146,7 +146,7 @@ def _read_by_spans(level: _Level, k: Tensor, v: Tensor, dropout: float) -> Tenso
 
     All edges to a span are of one kind, which adds the same to all its scores: it is left out.
     """
-    missing = level.is_padding[0].numel() - k.shape[2]
+    missing = level.is_padding.shape[1] * level.is_padding.shape[2] - k.shape[2]
     k, v = (F.pad(x, (0, 0, 0, missing)).unflatten(2, level.is_padding.shape[1:]) for x in (k, v))
     scores = (level.q[:, :, :, None] @ k.transpose(3, 4)) * k.shape[4] ** -0.5
     scores = scores.masked_fill(level.is_padding[:, None, :, None], torch.finfo(scores.dtype).min)

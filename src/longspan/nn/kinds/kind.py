@@ -7,9 +7,9 @@ for it gets that reason as an error: nothing is approximated silently.
 
 import dataclasses
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, cast, get_args, get_origin, get_type_hints
 
 from torch import Tensor, nn
 
@@ -245,10 +245,22 @@ def _check(hint: Any, value: Any, where: str) -> None:
         if value not in get_args(hint):
             raise ValueError(f"{where} is {value!r}; it must be one of {', '.join(map(str, get_args(hint)))}")
         return
-    right = {int: "an integer", float: "a number", bool: "true or false"}.get(hint)
-    accepted = (int, float) if hint is float else hint
-    if right and (not isinstance(value, accepted) or (hint is not bool and isinstance(value, bool))):
-        raise ValueError(f"{where} is {value!r}; it must be {right}")
+    if get_origin(hint) is tuple:
+        items = cast(Sequence[Any], value) if isinstance(value, list | tuple) else (None,)
+        if not all(_is(get_args(hint)[0], item) for item in items):
+            raise ValueError(f"{where} is {value!r}; it must be a list of integers")
+        return
+    among = get_args(hint) or (hint,)  # of a union, any
+    if not any(_is(one, value) for one in among):
+        right = {int: "an integer", float: "a number", bool: "true or false", type(None): "null"}
+        raise ValueError(f"{where} is {value!r}; it must be {' or '.join(right[one] for one in among)}")
+
+
+def _is(hint: type, value: Any) -> bool:
+    """Whether a value is of a plain type; true and false are no numbers."""
+    if isinstance(value, bool):
+        return hint is bool
+    return isinstance(value, (int, float) if hint is float else hint)
 
 
 def at_least(least: float, **fields: float | None) -> None:
