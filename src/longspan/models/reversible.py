@@ -60,12 +60,12 @@ class _Reversible(torch.autograd.Function):
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
         x, layers, reading = inputs
         y1, y2 = x, x
-        notes: list[tuple[Tensor, Tensor, dict[str, Tensor]]] = []
+        notes: list[tuple[list[Tensor], list[Tensor], dict[str, Tensor]]] = []
         for layer in layers:
             replay: dict[str, Tensor] = {}
-            first = torch.get_rng_state()
+            first = _random_state(x.device)
             y1 = y1 + layer.attention_half(y2, replace(reading, replay=replay))
-            second = torch.get_rng_state()
+            second = _random_state(x.device)
             y2 = y2 + layer.feed_forward_half(y1)
             notes.append((first, second, replay))
         ctx.layers, ctx.reading, ctx.notes = layers, reading, notes
@@ -77,22 +77,34 @@ class _Reversible(torch.autograd.Function):
     def backward(ctx: Any, *grads: Any) -> Any:
         y1, y2 = ctx.saved_tensors
         d_y1, d_y2 = grads
-        rng = torch.get_rng_state()
+        now = _random_state(y1.device)
         enabled, dtype = ctx.autocast
         for layer, (first, second, replay) in zip(reversed(ctx.layers), reversed(ctx.notes), strict=True):
             with torch.enable_grad(), torch.autocast(y1.device.type, dtype, enabled=enabled):
                 given = y1.detach().requires_grad_()
-                torch.set_rng_state(second)
+                _set_random_state(second, y1.device)
                 added = layer.feed_forward_half(given)
             torch.autograd.backward(added, d_y2)  # into the parameters, and into what was given
             d_y1 = d_y1 + given.grad
             x2 = y2 - added.detach()
             with torch.enable_grad(), torch.autocast(y1.device.type, dtype, enabled=enabled):
                 given = x2.detach().requires_grad_()
-                torch.set_rng_state(first)
+                _set_random_state(first, y1.device)
                 added = layer.attention_half(given, replace(ctx.reading, replay=replay))
             torch.autograd.backward(added, d_y1)
             d_y2 = d_y2 + given.grad
             y1, y2 = y1 - added.detach(), x2
-        torch.set_rng_state(rng)
+        _set_random_state(now, y1.device)
         return d_y1 + d_y2, None, None
+
+
+def _random_state(device: torch.device) -> list[Tensor]:
+    """Of the CPU, which seeds come from, and of the device, where dropout of hidden states may draw."""
+    states = [torch.get_rng_state()]
+    return [*states, torch.cuda.get_rng_state(device)] if device.type == "cuda" else states
+
+
+def _set_random_state(states: list[Tensor], device: torch.device) -> None:
+    torch.set_rng_state(states[0])
+    for state in states[1:]:
+        torch.cuda.set_rng_state(state, device)
