@@ -104,6 +104,8 @@ def test_its_loss_changes_no_other_gradient(function: str, loss: str) -> None:
         said = model(ids, labels=ids)
         plain = torch.nn.functional.cross_entropy(said.logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
         (said.loss if with_loss else plain).backward()
+        learns = [one.grad is not None for name, one in model.named_parameters() if ".compressor." in name]
+        assert learns == [with_loss] * len(learns)
         grads.append(
             {
                 name: cast(torch.Tensor, one.grad)
@@ -179,9 +181,24 @@ def test_future_changes_nothing() -> None:
 
 
 def test_usage_is_what_was_looked_at() -> None:
-    model = model_of("most-used", "none", num_hidden_layers=1)
-    memory = model.model(tokens(1, 12)).memory
-    # Two segments; the second looked at the first and at itself, each row summing to 1.
-    usage = memory.layers[0].usage
-    assert usage is not None and usage.shape == (1, 6)
-    assert 0 < float(usage.sum()) <= 1.0 + 1e-9
+    """By the segment itself and by the one after it, the mean over heads and queries."""
+    model, ids = model_of("most-used", "none", num_hidden_layers=1, positions="none"), tokens(2, 12)
+    memory = model.model(ids[:, :6], use_cache=False).memory
+    layer = cast(LongRangeLayer, model.model.layers[0])
+    x = layer.attention_norm(model.get_input_embeddings()(ids))
+    q, k = (
+        cast(torch.nn.Linear, one)(x).unflatten(2, (4, 8)).transpose(1, 2)
+        for one in (layer.attention.query, layer.attention.key)
+    )
+    seen = torch.ones(12, 12, dtype=torch.bool).tril()
+    looked = (q @ k.transpose(2, 3) / 8**0.5).masked_fill(~seen, -torch.inf).softmax(3)
+    first, second = looked[:, :, :6].mean((1, 2)), looked[:, :, 6:].mean((1, 2))
+    torch.testing.assert_close(memory.layers[0].usage, first[:, :6], **EXACT)
+    # The first segment is evicted then: two of its states, those that were looked at most.
+    after = model.model(ids[:, 6:], memory=memory, use_cache=False).memory.layers[0]
+    kept = (first + second)[:, :6].topk(2, dim=1).indices.sort(1).values
+    states = model.get_input_embeddings()(ids)
+    torch.testing.assert_close(
+        after.compressed, states.gather(1, kept[..., None].expand(-1, -1, 32)), **EXACT
+    )
+    torch.testing.assert_close(after.usage, second[:, 6:], **EXACT)
