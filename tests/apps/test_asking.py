@@ -56,7 +56,7 @@ def test_answers_are_in_their_files(reader: Reader, library: Library, read: int 
     assert found.is_whole == (read != 1000) and found.documents == 3 and done[-1] == 1
     assert len(found.answers) == 4
     for one in found.answers:
-        text = texts[one.file]
+        text = texts[one.name]
         assert text[one.start : one.end] == one.text
         assert text[one.sentence_start : one.sentence_end] == one.sentence
         assert one.position == one.start / len(text)

@@ -137,7 +137,7 @@ def test_command(
     assert [line.split("  ")[0] for line in lines] == [str(tmp_path / name) for name in ("a.md", "b.txt")]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(GOOD.encode())))
     (record,) = map(json.loads, said("--json"))
-    assert record["id"] == "standard input"
+    assert record["name"] == "standard input"
     assert record["label"] == found.label
     assert record["probabilities"] == pytest.approx(found.probabilities)
 

@@ -218,7 +218,7 @@ def test_mistakes(folder: Path, reader: Reader, tmp_path: Path) -> None:
         (lambda: reader.read([RIVER], "who " * 99), "question has 298 tokens"),
         (lambda: reader.read([RIVER], ASKED, top=0), "top is 0; it must be"),
         (lambda: reader.read([RIVER], ASKED, bins=-1), "bins is -1"),
-        (lambda: reader.read(RIVER, ASKED), "documents is a text"),
+        (lambda: reader.candidates(RIVER, ASKED, 1), "documents is a text"),
         (lambda: Reader(str(folder), precision="fp8"), "precision is 'fp8'"),  # type: ignore[arg-type]
         (lambda: Reader(str(tmp_path)), "no model can be loaded"),
         (lambda: Reader(str(tiny_longformer(tmp_path / "lm"))), "is a LongformerForMaskedLM; a reader needs"),

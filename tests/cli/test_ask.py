@@ -70,7 +70,7 @@ def test_answers_have_their_places(model: Path, folder: Path, capsys: pytest.Cap
     texts = {str(folder / "a.txt"): "\n".join(LINES)}
     for one in said["answers"]:
         assert 0 <= one["confidence"] <= 1 and 0 <= one["position"] <= 1
-        text = texts.get(one["file"])
+        text = texts.get(one["name"])
         if text is not None:
             assert text[one["start"] : one["end"]] == one["text"]
             assert text[one["sentence_start"] : one["sentence_end"]] == one["sentence"]

@@ -77,7 +77,7 @@ def test_a_model_comes_with_the_package(text: Path, capsys: pytest.CaptureFixtur
     said = capsys.readouterr()
     record = json.loads(said.out)
     assert said.err == "" and len(record["sentences"]) == 2 and record["tokens_read"] == record["tokens"]
-    assert set(record["summary"].splitlines()) <= set(SENTENCES)
+    assert set(record["text"].splitlines()) <= set(SENTENCES)
     # Knowing what is asked, it chooses otherwise; told nothing else, it says itself how much.
     assert run(text, "--query", "Who wrote a book?", "--json") == 0
     assert json.loads(capsys.readouterr().out)["sentences"]
@@ -93,7 +93,7 @@ def test_sentences_are_chosen(chooses: Path, text: Path, capsys: pytest.CaptureF
     assert capsys.readouterr().out == said.out
     assert run(text, "--model", chooses, "--words", "4", "--query", "Who?", "--json") == 0
     record = json.loads(capsys.readouterr().out)
-    assert record["summary"] == (SENTENCES * 3)[record["sentences"][0]]
+    assert record["text"] == (SENTENCES * 3)[record["sentences"][0]]
     assert record["tokens"] == record["tokens_read"] > 64
 
 
@@ -105,7 +105,7 @@ def test_summaries_are_written(
     assert run(text, "--model", model, "--beams", "1", "--max-tokens", "6", "--json") == 0
     said = capsys.readouterr()
     record = json.loads(said.out)
-    assert set(record) == {"id", "summary", "tokens", "tokens_read"} and record["id"] == str(text)
+    assert record["sentences"] is None and record["text"] and record["name"] == str(text)
     # The run reads 64 tokens, two of which are special; the model by itself 512.
     assert (record["tokens_read"] == 62) == ("the model read the first 62 of" in said.err) == (kind == "run")
 

@@ -25,7 +25,8 @@ class FoundAnswer:
     text: str
     confidence: float
     """The probability that it is right, 0..1."""
-    file: str
+    name: str
+    """Of the document: the file's path, or what it was called."""
     start: int
     """Its first character in the file's text, as longspan reads it: a paragraph a line."""
     end: int
@@ -105,7 +106,7 @@ def ask(
             FoundAnswer(
                 text=one.text,
                 confidence=one.confidence,
-                file=documents[part.document].path,
+                name=documents[part.document].path,
                 start=part.start + one.start,
                 end=part.start + one.end,
                 position=(part.start + one.start) / max(documents[part.document].characters, 1),

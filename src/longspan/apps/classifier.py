@@ -5,14 +5,16 @@ several, and the probabilities are their mean, by tokens. `longspan predict` rea
 training.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
+from longspan.apps.given import Given, document_of_one, documents_of
 from longspan.apps.sources import fields_of_model, run_of, tokenizer_of
 from longspan.data.examples import LabelledDocument
 from longspan.tasks.classification import Classification, ClassificationSettings
@@ -30,6 +32,8 @@ _MOST_TOKENS = 16384
 class Class:
     """What a model takes a document for."""
 
+    name: str
+    """Of the document: a file's path, or what it was called; a text without a name has its number."""
     label: str
     """The most probable one."""
     probabilities: dict[str, float]
@@ -51,7 +55,8 @@ class Classifier:
         ValueError: there is no such model, or it has no classes.
     """
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str | Path) -> None:
+        source = str(source)
         run, checkpoint = run_of(source)
         if run is None:
             self._task, self._model = _pretrained(source)
@@ -69,24 +74,48 @@ class Classifier:
         """The classes, in the model's order."""
         return self._task.settings.labels
 
-    def __call__(self, text: str) -> Class:
-        """The class of a document."""
-        features = self._features(text)
+    def __call__(self, document: Given, *, progress: Callable[[float], None] | None = None) -> Class:
+        """The class of one document.
+
+        Args:
+            document: a text, a file, or a text with a name.
+            progress: called with what is done, 0 to 1; what it raises ends the reading.
+
+        Raises:
+            ValueError: a file cannot be read.
+        """
+        given = document_of_one(document)
+        features = self._features(given.text)
         tokens = [len(one["input_ids"]) - self._special for one in features]
         logits: list[list[float]] = []
         with torch.inference_mode():
-            for feature in features:
+            for done, feature in enumerate(features, start=1):
                 batch = self._task.collate([feature], [0])
                 logits += [said.logits for said in self._task.outputs(self._model, batch)]
+                if progress is not None:
+                    progress(done / len(features))
         probabilities = torch.tensor(logits, dtype=torch.float64).softmax(1)
         weights = torch.tensor(tokens, dtype=torch.float64).clamp(min=1)
         mean = ((weights / weights.sum())[:, None] * probabilities).sum(0).tolist()
         ranked = sorted(zip(self.labels, mean, strict=True), key=lambda pair: -pair[1])
-        return Class(label=ranked[0][0], probabilities=dict(ranked), tokens=sum(tokens), inputs=len(features))
+        return Class(
+            name=given.id,
+            label=ranked[0][0],
+            probabilities=dict(ranked),
+            tokens=sum(tokens),
+            inputs=len(features),
+        )
 
-    def classify(self, texts: Sequence[str]) -> list[Class]:
-        """The class of each document."""
-        return [self(text) for text in texts]
+    def classify(self, documents: Given | Iterable[Given]) -> tuple[Class, ...]:
+        """The class of each document.
+
+        Args:
+            documents: texts, files and folders, of any number and length.
+
+        Raises:
+            ValueError: a file cannot be read.
+        """
+        return tuple(map(self, documents_of(documents)))
 
     @property
     def _special(self) -> int:

@@ -1,5 +1,7 @@
 """The object that does what a model was trained for."""
 
+from pathlib import Path
+
 from longspan.apps.classifier import Classifier
 from longspan.apps.reader import Reader
 from longspan.apps.searcher import LATE_LAYERS, Searcher
@@ -22,7 +24,7 @@ _HEADS = {
 _NAMES = {"reader": Reader, "searcher": Searcher, "summarizer": Summarizer}
 
 
-def load(source: str) -> App:
+def load(source: str | Path) -> App:
     """A model as the object for its task.
 
     Args:
@@ -33,6 +35,7 @@ def load(source: str) -> App:
     Raises:
         ValueError: there is no such model, or no object for what it does.
     """
+    source = str(source)
     if source in _NAMES:
         return _NAMES[source]()
     run, _ = run_of(source)

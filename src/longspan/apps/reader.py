@@ -8,7 +8,7 @@ each other; their answers are compared by how far each exceeds "no answer" in it
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,10 +20,11 @@ from torch import Tensor, nn
 
 from longspan.apps.answers import Candidate, distinct, sentences_around
 from longspan.apps.calibration import Calibration, Probabilities, read_calibration, uncalibrated
+from longspan.apps.given import Given, documents_of
 from longspan.apps.other_windows import window_of, with_window
+from longspan.apps.precision import bf16_is_faster
 from longspan.apps.sources import fields_of_model, run_of, tokenizer_of
 from longspan.apps.watching import Shares, after, global_attention
-from longspan.attention.library import status
 from longspan.data.examples import Document, Question
 from longspan.embedded import READER
 from longspan.models.longformer import LongformerModel
@@ -56,6 +57,8 @@ class Answer:
     """The probability that it is right, 0..1."""
     document: int
     """Which of the documents, counted from 0."""
+    name: str
+    """Of the document: a file's path, or what it was called; a text without a name has its number."""
     start: int
     """Its first character in that document."""
     end: int
@@ -105,12 +108,12 @@ class Reader:
         ValueError: there is no such model, or it does not answer questions.
     """
 
-    def __init__(self, source: str | None = None, *, precision: Precision = "auto") -> None:
+    def __init__(self, source: str | Path | None = None, *, precision: Precision = "auto") -> None:
         if precision not in ("auto", "fp32", "bf16"):
             raise ValueError(f"precision is {precision!r}; it must be auto, fp32 or bf16")
         if source is None and not READER.exists():
             raise ValueError("no reader comes with this installation of longspan; name a model")
-        source = str(READER) if source is None else source
+        source = str(READER if source is None else source)
         run, checkpoint = run_of(source)
         task, model = _trained(run, checkpoint) if run is not None else _pretrained(source)
         self.calibration: Calibration | None = read_calibration(run / checkpoint if run else Path(source))
@@ -121,13 +124,13 @@ class Reader:
         if self._encoder is not None:
             settings = replace(settings, max_length=_WHOLE)
         self.task = ExtractiveQA(settings, task.tokenizer)
-        self._bf16 = precision == "bf16" or (precision == "auto" and _bf16_is_faster(self._device))
+        self._bf16 = precision == "bf16" or (precision == "auto" and bf16_is_faster(self._device))
         # Progress and attention are seen by hooks, which several readings at a time would share.
         self._turn = threading.Lock()
 
     def read(
         self,
-        documents: Sequence[str],
+        documents: Given | Iterable[Given],
         question: str,
         *,
         top: int = 3,
@@ -139,7 +142,7 @@ class Reader:
         """Looks for answers in documents.
 
         Args:
-            documents: their texts.
+            documents: texts, files and folders, of any number and length.
             question: in words; a question mark is not needed.
             top: the most answers.
             bins: parts for ``attention``; 0 for none.
@@ -148,18 +151,21 @@ class Reader:
             window: tokens that a token sees, both sides together; None for the model's own.
 
         Raises:
-            ValueError: an argument is wrong, or the question is too long.
+            ValueError: an argument is wrong, a file cannot be read, or the question is too long.
+            ModuleNotFoundError: what reads a kind of file is not installed.
         """
         if top < 1:
             raise ValueError(f"top is {top}; it must be at least 1")
+        named = tuple(documents_of(documents))
+        texts = [one.text for one in named]
         begun = time.perf_counter()
         # One more than is wanted, since how sure the last one is depends on the next.
-        found = self.candidates(documents, question, top + 1, bins=bins, progress=progress, window=window)
+        found = self.candidates(texts, question, top + 1, bins=bins, progress=progress, window=window)
         probabilities = self._probabilities([one.margin for one in found.spans], found.tokens)
         is_silent = not anyway and probabilities.no_answer > 0.5
         kept = () if is_silent else zip(found.spans, probabilities.answers, strict=True)
         return Reading(
-            answers=tuple(_answer(one, documents[one.document], p) for one, p in kept)[:top],
+            answers=tuple(_answer(one, named[one.document], p) for one, p in kept)[:top],
             no_answer=probabilities.no_answer,
             tokens=found.tokens,
             attention=found.attention,
@@ -343,17 +349,14 @@ def _pretrained(source: str) -> tuple[ExtractiveQA, nn.Module]:
     return task, task.build(ModelSettings(source=source))
 
 
-def _bf16_is_faster(device: torch.device) -> bool:
-    """Whether products of bf16 are the processor's own."""
-    return device.type == "cuda" or "bf16" in (status().instruction_set or "")
-
-
-def _answer(one: Candidate, text: str, confidence: float) -> Answer:
+def _answer(one: Candidate, document: Document, confidence: float) -> Answer:
+    text = document.text
     sentence_start, sentence_end = sentences_around(text, one.start, one.end)
     return Answer(
         text=text[one.start : one.end],
         confidence=confidence,
         document=one.document,
+        name=document.id,
         start=one.start,
         end=one.end,
         sentence_start=sentence_start,

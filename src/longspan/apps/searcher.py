@@ -17,6 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from longspan.apps import passages
 from longspan.apps import words as wording
+from longspan.apps.given import Given, documents_of
 from longspan.apps.late_chunking import PassageEncoder, Progress, Tokens
 from longspan.apps.precision import bf16_is_faster
 from longspan.apps.shared_words import PassageWords
@@ -24,13 +25,10 @@ from longspan.apps.sources import fields_of_model, tokenizer_of
 from longspan.apps.vector_store import Vectors, VectorStore, key_of
 from longspan.conversion.into_longformer import into_longformer
 from longspan.conversion.loading import load_source
-from longspan.data.documents import find_files
 from longspan.data.examples import Document
 from longspan.embedded import SEARCHER
 from longspan.models.longformer import LongformerModel
 
-Given = str | Path | Document
-"""A text, a file or a folder of files, or a text with a name."""
 LATE_LAYERS = "late_layers"
 """In what a model's configuration says of how it was made: how many layers learned to see documents."""
 WORDS = 0.4
@@ -76,7 +74,7 @@ class Searcher:
 
     def __init__(
         self,
-        source: str | None = None,
+        source: str | Path | None = None,
         *,
         late: bool | None = None,
         most: int = passages.MOST,
@@ -87,7 +85,7 @@ class Searcher:
             raise ValueError(f"most is {most}; a passage must have at least 1 character")
         if not 0 <= words <= 1:
             raise ValueError(f"words is {words}; it must be from 0, meaning alone, to 1, words alone")
-        source = str(SEARCHER) if source is None else source
+        source = str(SEARCHER if source is None else source)
         model = _load(source)
         self.tokenizer: PreTrainedTokenizerBase = tokenizer_of(source)
         learned = (getattr(model.config, "longspan", None) or {}).get(LATE_LAYERS, 0)
@@ -131,7 +129,7 @@ class Searcher:
             ValueError: a file cannot be read, or the store cannot be written.
             ModuleNotFoundError: what reads a kind of file is not installed.
         """
-        found = tuple(self._read(documents, unreadable))
+        found = tuple(documents_of(documents, read=self.store.read, unreadable=unreadable))
         keys = [key_of(one.text) for one in found]
         known = {key: self.store.vectors(key, self._maker) for key in keys}
         texts = {key: one.text for key, one in zip(keys, found, strict=True) if known[key] is None}
@@ -195,30 +193,6 @@ class Searcher:
         return Passage(
             document=document, name=one.id, start=start, end=end, text=one.text[start:end], score=score
         )
-
-    def _read(
-        self, documents: Given | Iterable[Given], unreadable: Callable[[str], None] | None
-    ) -> Iterator[Document]:
-        several = [documents] if isinstance(documents, str | Path | Document) else documents
-        count = 0
-        for one in several:
-            if isinstance(one, Path) and one.is_dir():
-                read = list(self._folder(one, unreadable))
-            elif isinstance(one, Path):
-                read = [self.store.read(one)]
-            else:
-                read = [Document(id=str(count), text=one) if isinstance(one, str) else one]
-            yield from read
-            count += len(read)
-
-    def _folder(self, folder: Path, unreadable: Callable[[str], None] | None) -> Iterator[Document]:
-        for path in find_files(folder).files:
-            try:
-                yield self.store.read(path)
-            except (ValueError, ModuleNotFoundError) as error:
-                if unreadable is None:
-                    raise
-                unreadable(str(error))
 
     def _encode(self, texts: dict[str, str], progress: Progress | None) -> Iterator[tuple[str, Vectors]]:
         keys = list(texts)

@@ -1,11 +1,11 @@
-"""Summaries of single documents, by any model that makes some: trained here or elsewhere.
+"""Summaries of documents, by any model that makes some: trained here or elsewhere.
 
 A run of the task `extractive-summarization` chooses sentences, one of `summarization` writes; so does any
-encoder-decoder that transformers knows, without a run. Documents come one at a time, of any length: what a
-model does not read of one is said.
+encoder-decoder that transformers knows, without a run. Each document has a summary of its own; what a model
+does not read of one is said.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import fields as fields_of
 from pathlib import Path
@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from transformers import GenerationConfig
 
+from longspan.apps.given import Given, document_of_one, documents_of
 from longspan.apps.sources import fields_of_model, run_of, tokenizer_of
 from longspan.data.examples import SummarizedDocument
 from longspan.embedded import SUMMARIZER
@@ -41,6 +42,8 @@ _LENGTHS = ("max_encoder_position_embeddings", "max_position_embeddings")
 class Summary:
     """What a model says about a document."""
 
+    name: str
+    """Of the document: a file's path, or what it was called; a text without a name has its number."""
     text: str
     sentences: tuple[int, ...] | None
     """Places of the sentences that were chosen; None where the model wrote its own."""
@@ -67,7 +70,7 @@ class Summarizer:
 
     def __init__(
         self,
-        source: str | None = None,
+        source: str | Path | None = None,
         *,
         words: int | None = None,
         sentences: int | None = None,
@@ -81,7 +84,7 @@ class Summarizer:
             "max_summary_length": max_tokens,
         }
         given = {name: value for name, value in wanted.items() if value is not None}
-        source = str(SUMMARIZER) if source is None else source
+        source = str(SUMMARIZER if source is None else source)
         run, checkpoint = run_of(source)
         if run is not None:
             self.task, self.model = _trained(run, checkpoint, given)
@@ -89,28 +92,51 @@ class Summarizer:
             self.task, self.model = _pretrained(source, given)
         self.model.eval()
 
-    def __call__(self, name: str, text: str, query: str = "") -> Summary:
-        """A summary of a document, or of what a query asks of it.
+    def __call__(
+        self, document: Given, query: str = "", *, progress: Callable[[float], None] | None = None
+    ) -> Summary:
+        """A summary of one document, or of what a query asks of it.
+
+        Args:
+            document: a text, a file, or a text with a name.
+            query: what the summary is to say; empty where it is one of the whole.
+            progress: called with what is done, 0 to 1; what it raises ends the work.
 
         Raises:
-            ValueError: the query is too long, among others.
+            ValueError: a file cannot be read, or the query is too long, among others.
         """
-        example = SummarizedDocument(id=name, text=text, query=query)
+        given = document_of_one(document)
+        example = SummarizedDocument(id=given.id, text=given.text, query=query)
         features = list(self.task.features(example, training=False))
         outputs: list[Any] = []
         with torch.inference_mode():
-            for feature in features:
+            for done, feature in enumerate(features, start=1):
                 outputs += self.task.outputs(self.model, self.task.collate([feature], [0]))
+                if progress is not None:
+                    progress(done / len(features))
         said = self.task.prediction(example, outputs)
         chosen = said.get("sentences")
         is_whole = chosen is not None or len(features[0]["input_ids"]) < self.task.settings.max_length
-        tokens = self._count(text)
+        tokens = self._count(given.text)
         return Summary(
+            name=given.id,
             text=said["summary"],
             sentences=None if chosen is None else tuple(chosen),
             tokens=tokens,
             tokens_read=tokens if is_whole else min(self._read(features, query), tokens),
         )
+
+    def summarize(self, documents: Given | Iterable[Given], query: str = "") -> tuple[Summary, ...]:
+        """A summary of each document.
+
+        Args:
+            documents: texts, files and folders, of any number and length.
+            query: what the summaries are to say; empty where they are of the whole.
+
+        Raises:
+            ValueError: a file cannot be read, or the query is too long, among others.
+        """
+        return tuple(self(one, query) for one in documents_of(documents))
 
     def _read(self, features: Sequence[Feature], query: str) -> int:
         """How many tokens of a document the inputs have, without the query and special tokens."""

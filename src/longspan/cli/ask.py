@@ -3,12 +3,14 @@
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from longspan.cli.documents import STANDARD_INPUT, Words, documents_and_words, standard_input
 from longspan.cli.errors import FailedCheckError, user_mistakes
 from longspan.cli.options import AsJson, Flag, at_least_one
+from longspan.cli.output import print_json
 from longspan.cli.progress import bar
 
 if TYPE_CHECKING:
@@ -53,20 +55,19 @@ def ask(
         at_least_one(top=top, read=read)
         paths, asked = documents_and_words("ask QUESTION", files_and_question, question)
     with _library(paths, index) as library:
-        from longspan.apps import asking
-        from longspan.apps.reader import Reader
-        from longspan.cli.models import quiet_transformers
+        from longspan.cli.models import starting
 
-        quiet_transformers()
-        with user_mistakes():
-            reader = Reader(model)
-            with bar("reading") as progress:
-                limit = None if whole else read
-                found = asking.ask(
-                    reader, library, asked, top=top, read=limit, anyway=anyway, progress=progress
-                )
+        with starting():
+            from longspan.apps import asking
+            from longspan.apps.reader import Reader
+
+            with user_mistakes():
+                reader = Reader(model)
+        with user_mistakes(), bar("reading") as progress:
+            limit = None if whole else read
+            found = asking.ask(reader, library, asked, top=top, read=limit, anyway=anyway, progress=progress)
     if as_json:
-        _print_json(asked, found)
+        print_json({"question": asked, **asdict(found)})
     else:
         _print(found)
     if not found.answers:
@@ -109,7 +110,7 @@ def _print(found: "Asked") -> None:
             console.print()
         console.print(Text.assemble((one.text, "bold"), f"  {one.confidence:.0%}"))
         console.print(highlighted(one))
-        console.print(Text(f"{one.file}, character {one.start:,}, {one.position:.0%} through", "dim"))
+        console.print(Text(f"{one.name}, character {one.start:,}, {one.position:.0%} through", "dim"))
 
 
 def highlighted(one: "FoundAnswer") -> Any:
@@ -118,10 +119,3 @@ def highlighted(one: "FoundAnswer") -> Any:
 
     begin, end = one.start - one.sentence_start, one.end - one.sentence_start
     return Text.assemble(one.sentence[:begin], (one.sentence[begin:end], "bold green"), one.sentence[end:])
-
-
-def _print_json(question: str, found: "Asked") -> None:
-    import json
-    from dataclasses import asdict
-
-    print(json.dumps({"question": question, **asdict(found)}, ensure_ascii=False))

@@ -3,6 +3,8 @@
 from longspan.cli.documents import Files, read_documents
 from longspan.cli.errors import user_mistakes
 from longspan.cli.options import AsJson
+from longspan.cli.output import print_json, say
+from longspan.cli.progress import bar
 
 EXAMPLES = """\
   longspan classify review.txt --model runs/imdb
@@ -23,19 +25,18 @@ def classify(*files: Files, model: str, as_json: AsJson = False) -> None:
         as_json: print a JSON object a document, with the probabilities of all classes.
     """
     documents = read_documents(files)
-    import json
-    from dataclasses import asdict
+    from longspan.cli.models import starting
 
-    from longspan.apps.classifier import Classifier
-    from longspan.cli.models import quiet_transformers
+    with starting():
+        from longspan.apps.classifier import Classifier
 
-    quiet_transformers()
-    with user_mistakes():
-        classifier = Classifier(model)
+        with user_mistakes():
+            classifier = Classifier(model)
     for document in documents:
-        found = classifier(document.text)
+        with bar(f"reading {document.id}") as progress:
+            found = classifier(document, progress=progress)
         if as_json:
-            print(json.dumps({"id": document.id, **asdict(found)}, ensure_ascii=False))
+            print_json(found)
             continue
         sure = f"{found.label}  {found.probabilities[found.label]:.1%}"
-        print(f"{document.id}  {sure}" if len(documents) > 1 else sure)
+        say(f"{document.id}  {sure}" if len(documents) > 1 else sure)

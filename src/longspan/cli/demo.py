@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from longspan.cli.ask import highlighted
 from longspan.cli.errors import UsageError
 from longspan.cli.options import AsJson
+from longspan.cli.output import print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,17 +45,18 @@ def demo(*, as_json: AsJson = False) -> None:
 
     from rich.console import Console
 
-    from longspan.apps.asking import ask
-    from longspan.apps.library import Library
-    from longspan.apps.reader import Reader
-    from longspan.benchmarks.measure import peak_bytes
-    from longspan.cli.models import quiet_transformers
-    from longspan.data.documents import read_document
+    from longspan.cli.models import starting
 
-    quiet_transformers()
     console = Console(highlight=False, soft_wrap=True, quiet=as_json)
     begun = perf_counter()
-    reader = Reader()
+    with starting():
+        from longspan.apps.asking import ask
+        from longspan.apps.library import Library
+        from longspan.apps.reader import Reader
+        from longspan.benchmarks.measure import peak_bytes
+        from longspan.data.documents import read_document
+
+        reader = Reader()
     text = read_document(BOOK).text
     words = f"{len(text.split()):,} words"
     console.print(f"The Call of the Wild, by Jack London: {words}, read in one pass for each question")
@@ -74,10 +76,8 @@ def demo(*, as_json: AsJson = False) -> None:
         f"{seconds:.1f} s in all, at most {memory / 2**20:,.0f} MB of memory"
     )
     if as_json:
-        import json
-
         said = [{"question": question, **asdict(found)} for question, found in asked.items()]
-        print(json.dumps({"questions": said, "seconds": seconds, "peak_bytes": memory}, ensure_ascii=False))
+        print_json({"questions": said, "seconds": seconds, "peak_bytes": memory})
 
 
 def _show(console: "Console", one: "FoundAnswer", text: str) -> None:

@@ -32,6 +32,7 @@ from longspan.cli import (
 )
 from longspan.cli.errors import CLOSED_PIPE, INTERRUPTED, judged
 from longspan.cli.interrupts import one_interrupt
+from longspan.cli.output import any_characters
 from longspan.cli.registering import DOCUMENTS, LOOKING, MODELS, OPTIONS, add
 
 _DEBUG = "--debug"
@@ -77,6 +78,7 @@ add(app, completion.completion, completion.EXAMPLES, LOOKING)
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command in ``arguments``, by default those of the process."""
     words, debug = _without_debug(sys.argv[1:] if arguments is None else arguments)
+    any_characters()
     with one_interrupt() as interrupts:
         try:
             try:

@@ -1,6 +1,26 @@
 """What commands that load a model do alike."""
 
+import gc
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+
+
+@contextmanager
+def starting() -> Generator[None]:
+    """To import in what loads a model, and to load it: that takes as long as a short question.
+
+    Python would look again and again for what may be thrown away, which costs a quarter of the time: what is
+    made here stays.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        quiet_transformers()
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def quiet_transformers() -> None:

@@ -2,12 +2,14 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from longspan.cli.documents import STANDARD_INPUT, Words, documents_and_words, standard_input
 from longspan.cli.errors import FailedCheckError, user_mistakes
 from longspan.cli.options import AsJson, at_least_one
+from longspan.cli.output import print_json
 from longspan.cli.progress import bar
 
 if TYPE_CHECKING:
@@ -46,18 +48,19 @@ def search(
     with user_mistakes():
         at_least_one(top=top)
         paths, wanted = documents_and_words("search QUERY", files_and_query, query)
-    from longspan.apps.searcher import Searcher
-    from longspan.apps.vector_store import usual_place
-    from longspan.cli.models import quiet_transformers
+    from longspan.cli.models import starting
 
-    quiet_transformers()
-    with user_mistakes():
-        searcher = Searcher(model, store=index or usual_place())
+    with starting():
+        from longspan.apps.searcher import Searcher
+        from longspan.apps.vector_store import usual_place
+
+        with user_mistakes():
+            searcher = Searcher(model, store=index or usual_place())
     with searcher.store, user_mistakes():
         _index(searcher, paths)
         found = searcher.search(wanted, top=top)
     if as_json:
-        _print_json(wanted, found)
+        print_json({"query": wanted, "passages": list(map(asdict, found))})
     else:
         _show(searcher, found)
     if not found:
@@ -72,14 +75,6 @@ def _index(searcher: "Searcher", paths: Sequence[Path]) -> None:
             unreadable=lambda why: print(f"longspan: left out: {why}", file=sys.stderr),
         )
     searcher.store.forget(searcher.store.missing())
-
-
-def _print_json(query: str, found: "Sequence[Passage]") -> None:
-    import json
-    from dataclasses import asdict
-
-    said = {"query": query, "passages": [asdict(one) for one in found]}
-    print(json.dumps(said, ensure_ascii=False))
 
 
 def _show(searcher: "Searcher", found: "Sequence[Passage]") -> None:

@@ -5,6 +5,8 @@ import sys
 from longspan.cli.documents import Files, read_documents
 from longspan.cli.errors import user_mistakes
 from longspan.cli.options import AsJson, at_least_one
+from longspan.cli.output import print_json, say
+from longspan.cli.progress import bar
 
 EXAMPLES = """\
   longspan summarize report.pdf --words 150
@@ -41,24 +43,21 @@ def summarize(
     with user_mistakes():
         at_least_one(words=words, sentences=sentences, beams=beams, max_tokens=max_tokens)
     documents = read_documents(files)
-    import json
+    from longspan.cli.models import starting
 
-    from longspan.apps.summarizer import Summarizer
-    from longspan.cli.models import quiet_transformers
+    with starting():
+        from longspan.apps.summarizer import Summarizer
 
-    quiet_transformers()
-    with user_mistakes():
-        summarizer = Summarizer(model, words=words, sentences=sentences, beams=beams, max_tokens=max_tokens)
-    for document in documents:
         with user_mistakes():
-            summary = summarizer(document.id, document.text, query)
+            limits = {"words": words, "sentences": sentences, "beams": beams, "max_tokens": max_tokens}
+            summarizer = Summarizer(model, **limits)
+    for document in documents:
+        with user_mistakes(), bar(f"reading {document.id}") as progress:
+            summary = summarizer(document, query, progress=progress)
         if summary.tokens_read < summary.tokens:
             read = f"{summary.tokens_read:,} of {summary.tokens:,} tokens"
             print(f"longspan: {document.id}: the model read the first {read}", file=sys.stderr)
         if as_json:
-            chosen = {} if summary.sentences is None else {"sentences": list(summary.sentences)}
-            counts = {"tokens": summary.tokens, "tokens_read": summary.tokens_read}
-            record = {"id": document.id, "summary": summary.text, **chosen, **counts}
-            print(json.dumps(record, ensure_ascii=False))
+            print_json(summary)
         else:
-            print(f"{document.id}\n\n{summary.text}\n" if len(documents) > 1 else summary.text)
+            say(f"{document.id}\n\n{summary.text}\n" if len(documents) > 1 else summary.text)
