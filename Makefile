@@ -1,6 +1,6 @@
 # make setup   environment in .venv, native kernel built
 # make test    everything that must hold before a change is committed
-# make demo    the attention benchmark in its quick form, with its picture
+# make demo    a model reads a whole novel and answers questions about it
 # make docs    the documents as a site, in site/
 # make bench   the published measurements, in full; takes a while
 # make clean   removes what the others made
@@ -30,7 +30,7 @@ test: setup
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto
 
 demo: setup
-	$(BIN)/longspan bench attention --quick --out demo
+	$(BIN)/longspan demo
 
 docs: setup
 	$(BIN)/mkdocs build --strict
@@ -44,7 +44,7 @@ bench: setup
 	$(BIN)/longspan bench kinds --out benchmarks/results
 
 clean:
-	rm -rf .venv build dist demo site src/*.egg-info
+	rm -rf .venv build dist site src/*.egg-info
 	rm -rf .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -f src/longspan/attention/*.so src/longspan/attention/native_build.txt
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
