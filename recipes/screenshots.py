@@ -1,6 +1,6 @@
-"""Pictures of the page for the documents: a book that was asked, by a reader.
+"""Pictures of the page for the documents: the book that comes with longspan, asked by its reader.
 
-python recipes/screenshots.py --book book.txt --question "Who ...?" [--model SOURCE] [--out docs/images]
+python recipes/screenshots.py [--model SOURCE] [--question "Who ...?"] [--out docs/images]
 
 Needs Chromium and the extra dev.
 """
@@ -14,27 +14,31 @@ from fastapi import FastAPI
 from playwright.sync_api import Page, sync_playwright
 
 from longspan.apps.reader import Reader
+from longspan.cli.demo import QUESTIONS
+from longspan.embedded import BOOK
 from longspan.web.app import create_app
+from longspan.web.samples import Sample
 from longspan.web.serving import address_of, bound_socket, server_of
 
 DESKTOP = {"width": 1360, "height": 900}
 PHONE = {"width": 390, "height": 844}
+SAMPLE = Sample(title="The Call of the Wild", path=BOOK, questions=QUESTIONS)
 
 
 def main() -> None:
     """Writes the pictures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", help="a reader's source; by default the one of longspan")
-    parser.add_argument("--book", type=Path, required=True, help="document to ask")
-    parser.add_argument("--question", required=True)
+    parser.add_argument("--question", default=QUESTIONS[0])
     parser.add_argument("--out", type=Path, default=Path("docs/images"))
     given = parser.parse_args()
     name = "longspan's reader" if given.model is None else Path(given.model).name
-    take(create_app(Reader(given.model), model=name), given.book, given.question, given.out)
+    take(create_app(Reader(given.model), model=name, samples=[SAMPLE]), given.question, given.out)
 
 
-def take(app: FastAPI, book: Path, question: str, out: Path) -> None:
+def take(app: FastAPI, question: str, out: Path) -> None:
     """Serves the page, asks, and writes the pictures page-*.png."""
+    out.mkdir(parents=True, exist_ok=True)
     listener = bound_socket("127.0.0.1", 0)
     server = server_of(app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
@@ -46,7 +50,10 @@ def take(app: FastAPI, book: Path, question: str, out: Path) -> None:
             page = browser.new_page(viewport=DESKTOP, device_scale_factor=1.5, color_scheme="light")
             page.set_default_timeout(600_000)
             page.goto(address_of(listener, "127.0.0.1"))
-            page.set_input_files("#files", book)
+            page.wait_for_selector("#pattern-picture svg")
+            _picture(page, out / "page-start.png")
+            page.click("#start-samples button")
+            page.wait_for_selector("#documents .shown")
             page.fill("#question", question)
             page.press("#question", "Enter")
             page.wait_for_selector("#answers-card:visible")

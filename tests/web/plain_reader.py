@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from longspan.apps.reader import Answer, Reading
+from longspan.data.examples import Document
 
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]?")
 _WORD = re.compile(r"\w+")
@@ -41,7 +42,7 @@ class PlainReader:
 
     def read(
         self,
-        documents: Sequence[str],
+        documents: Sequence[Document],
         question: str,
         *,
         top: int = 3,
@@ -78,12 +79,15 @@ class PlainReader:
                 if self.go.wait(0.005):
                     break
 
-    def _found(self, documents: Sequence[str], question: str, top: int, bins: int, begun: float) -> Reading:
+    def _found(
+        self, documents: Sequence[Document], question: str, top: int, bins: int, begun: float
+    ) -> Reading:
         asked = {word.lower() for word in _WORD.findall(question) if len(word) > 3}
         scored: list[tuple[int, Answer]] = []
         places: list[int] = []
         begin = 0
-        for number, text in enumerate(documents):
+        for number, document in enumerate(documents):
+            text = document.text
             for sentence in _SENTENCE.finditer(text):
                 words = list(_WORD.finditer(sentence[0]))
                 known = [word[0].lower() in asked for word in words]
@@ -102,6 +106,7 @@ class PlainReader:
                         text=text[start:end],
                         confidence=shared / (len(asked) + 0.5),
                         document=number,
+                        name=document.id,
                         start=start,
                         end=end,
                         sentence_start=sentence.start(),
@@ -116,7 +121,7 @@ class PlainReader:
         return Reading(
             answers=tuple(answer for _, answer in scored[:top]),
             no_answer=0.1 if scored else 0.9,
-            tokens=sum(map(self.count_tokens, documents)),
+            tokens=sum(self.count_tokens(one.text) for one in documents),
             seconds=time.perf_counter() - begun,
             attention=tuple(parts) if places else (),
         )

@@ -1,5 +1,6 @@
 """The server as a client meets it."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Generator
@@ -18,6 +19,7 @@ from tests.data.small_pdf import small_pdf
 from tests.web.asking import HEADER, RIVERS, add, asked, error_of, events, with_session
 from tests.web.live import serving
 from tests.web.plain_reader import PlainReader
+from tests.web.test_extraction import LONG, children
 
 SMALL = ServeSettings(max_upload_bytes=20_000, max_tokens=200, max_documents=3, max_waiting=2)
 ENTITY = "<!DOCTYPE a [<!ENTITY b 'c'>]><a/>"
@@ -272,6 +274,28 @@ def test_who_hangs_up_stops_the_work(live: httpx2.Client, reader: PlainReader) -
     assert reader.finished == 0
     reader.go.set()
     assert "answer" in dict(asked(live, "Which river?", id))
+
+
+def test_who_hangs_up_stops_the_reading_of_a_file(reader: PlainReader) -> None:
+    async def sent_and_cut(address: str) -> None:
+        async with httpx2.AsyncClient(base_url=address, timeout=60) as one:
+            one.headers[HEADER] = (await one.post("/api/sessions")).json()["session"]
+            sending = asyncio.ensure_future(
+                one.post("/api/documents", params={"name": "slow.pdf"}, content=LONG)
+            )
+            while not children():
+                assert not sending.done()
+                await asyncio.sleep(0.01)
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+
+    with serving(create_app(reader, ServeSettings(upload_seconds=600))) as address:
+        asyncio.run(sent_and_cut(address))
+        for _ in range(600):
+            if not children():
+                break
+            time.sleep(0.1)
+        assert not children(), "long before its time was over"
 
 
 def test_the_queue_is_bounded_and_shown(live: httpx2.Client, reader: PlainReader) -> None:

@@ -37,6 +37,19 @@ def test_a_reader_answers_through_the_server(reader: Reader) -> None:
     assert answer["tokens"] == expected.tokens
 
 
+def test_a_text_that_names_a_file_is_a_text(reader: Reader, tmp_path: Path) -> None:
+    """Whether there is such a file on the server is nobody's business."""
+    file = tmp_path / "secret.txt"
+    file.write_text("A secret.")
+    with TestClient(create_app(reader), base_url="http://127.0.0.1") as plain:
+        client = with_session(cast(httpx2.Client, plain))
+        answers = [
+            dict(asked(client, "Where is the city?", add(client, str(path)).json()["id"]))["answer"]
+            for path in (file, file.with_name("nobody.txt"))
+        ]
+    assert [answer["tokens"] > 0 for answer in answers] == [True, True]
+
+
 def test_windows_change_what_is_read(reader: Reader, tmp_path: Path) -> None:
     """A window at a time is as good as a model that was saved with it."""
     from longspan.models.longformer_heads import LongformerForQuestionAnswering

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from longspan.apps.reader import Reading
+from longspan.data.examples import Document
 from longspan.web.sessions import Text
 
 _TOP = 5
@@ -31,7 +32,7 @@ class Reads(Protocol):
 
     def read(
         self,
-        documents: Sequence[str],
+        documents: Sequence[Document],
         question: str,
         *,
         top: int,
@@ -64,8 +65,10 @@ def read(
         MemoryError: the documents are too long for this machine.
     """
     documents = [text.text for text in texts]
+    # As documents: readers look whether a plain text names a file, and a client must not learn that.
+    given = [Document(id=text.id, text=text.text) for text in texts]
     try:
-        found = reader.read(documents, question, top=_TOP, bins=_BINS, progress=progress, window=window)
+        found = reader.read(given, question, top=_TOP, bins=_BINS, progress=progress, window=window)
     except RuntimeError as error:
         if any(sign in str(error) for sign in _NO_MEMORY):
             raise MemoryError(str(error)) from error

@@ -7,7 +7,7 @@ from fastapi import FastAPI
 
 _MOST_CONNECTIONS = 256
 _SILENT_SECONDS = 30
-"""A client that takes nothing it is sent for so long is gone, though it never hung up: a phone out of reach."""
+"""A client that takes nothing for so long is gone, though it never hung up: a phone out of reach."""
 
 
 def bound_socket(host: str, port: int) -> socket.socket:

@@ -7,7 +7,8 @@ const AROUND = 110; // characters of a sentence that are shown on each side of a
 /** The answers of a reading; `choose` is called with an answer's number, counted from 1, when it is picked. */
 export function answerList(reading, names, sentenceOf, choose) {
   if (reading.answers.length === 0) {
-    return node("p", { class: "nothing" }, `The text does not seem to answer this (${percent(reading.no_answer)} sure).`);
+    const text = `The text does not seem to answer this (${percent(reading.no_answer)} sure). Other words may help.`;
+    return node("p", { class: "nothing" }, text);
   }
   const items = reading.answers.map((answer, at) => {
     const sentence = sentenceOf(answer);
@@ -62,6 +63,17 @@ export function readingFacts(reading) {
   const window = reading.window === null ? "" : `, window ${reading.window}`;
   const rate = reading.seconds > 0 ? `, ${count(Math.round(reading.tokens / reading.seconds))} a second` : "";
   return `${count(reading.tokens)} tokens in ${reading.seconds.toFixed(1)} s${rate}${window}.`;
+}
+
+/** How the best answers of two readings compare. */
+export function verdict(first, second) {
+  const [one, other] = [first.answers[0], second.answers[0]];
+  if (!one && !other) return "Neither window finds an answer.";
+  if (one && other && one.document === other.document && one.start === other.start && one.end === other.end) {
+    return `Both find “${one.text}”.`;
+  }
+  const said = ({ window, answers }) => (answers[0] ? `finds “${answers[0].text}”` : "finds nothing") + ` with window ${window}`;
+  return `They differ: it ${said(first)}, and ${said(second)}.`;
 }
 
 /** What is said aloud when answers have come. */

@@ -12,7 +12,7 @@ export class ServerError extends Error {
 async function session() {
   let token = sessionStorage.getItem(KEY);
   if (token === null) {
-    token = (await (await checked(await fetch("/api/sessions", { method: "POST" }))).json()).session;
+    token = (await (await answered("/api/sessions", { method: "POST" })).json()).session;
     sessionStorage.setItem(KEY, token);
   }
   return token;
@@ -23,7 +23,14 @@ export function forgetSession() {
   sessionStorage.removeItem(KEY);
 }
 
-async function checked(response) {
+async function answered(path, options) {
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ServerError(0, "The server does not answer. Is it still running?");
+  }
   if (response.ok) return response;
   let message = `The server answered ${response.status}.`;
   try {
@@ -35,15 +42,7 @@ async function checked(response) {
 }
 
 async function send(method, path, options = {}) {
-  const headers = { "X-Longspan-Session": await session() };
-  let response;
-  try {
-    response = await fetch(path, { method, headers, ...options });
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new ServerError(0, "The server does not answer. Is it still running?");
-  }
-  return checked(response);
+  return answered(path, { method, headers: { "X-Longspan-Session": await session() }, ...options });
 }
 
 export async function about() {
@@ -54,12 +53,12 @@ export async function listDocuments() {
   return (await send("GET", "/api/documents")).json();
 }
 
-export async function addDocument(name, content) {
-  return (await send("POST", `/api/documents?${new URLSearchParams({ name })}`, { body: content })).json();
+export async function addDocument(name, content, signal) {
+  return (await send("POST", `/api/documents?${new URLSearchParams({ name })}`, { body: content, signal })).json();
 }
 
-export async function openSample(name) {
-  return (await send("POST", `/api/samples?${new URLSearchParams({ name })}`)).json();
+export async function openSample(name, signal) {
+  return (await send("POST", `/api/samples?${new URLSearchParams({ name })}`, { signal })).json();
 }
 
 export async function getDocument(id) {
@@ -78,15 +77,21 @@ export async function cost(settings) {
   return (await send("GET", `/api/cost?${new URLSearchParams(settings)}`)).json();
 }
 
-/** Asks, and calls back with each event; gives the answer, or null where there was none. Aborting cancels the work. */
+/** Asks, and calls back with each event; gives the answer. Aborting cancels the work. */
 export async function ask(asked, signal, tell) {
   const response = await send("POST", "/api/readings", { body: JSON.stringify(asked), signal });
   let answer = null;
-  for await (const event of events(response.body)) {
-    if (event.name === "error") throw new ServerError(200, event.data.message);
-    if (event.name === "answer") answer = event.data;
-    tell(event);
+  try {
+    for await (const event of events(response.body)) {
+      if (event.name === "error") throw new ServerError(200, event.data.message);
+      if (event.name === "answer") answer = event.data;
+      tell(event);
+    }
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
   }
+  // The stream broke off, or ended without a word.
+  if (answer === null) throw new ServerError(0, "The server stopped answering. Is it still running?");
   return answer;
 }
 

@@ -95,18 +95,24 @@ export function placeButtons(reading, go) {
         type: "button",
         class: "chip",
         onclick: () => go(share),
-        "aria-label": `Go to ${percent(share)} of the text, which gets ${percent(attention)} of the attention`,
+        "aria-label": `Go to ${placeName(share)} of the text, which gets ${percent(attention)} of the attention`,
       },
-      percent(share),
+      placeName(share),
     ),
   );
-  return buttons.length ? [node("span", { class: "hint" }, "Most at"), ...buttons] : [];
+  return buttons.length ? [node("span", { class: "hint" }, "Most of it at"), ...buttons] : [];
+}
+
+/** A place in words: "the start", "15 %". */
+function placeName(share) {
+  if (share < 0.01) return "the start";
+  return share > 0.99 ? "the end" : percent(share);
 }
 
 function spoken(reading, line) {
   if (reading.attention.length === 0) return "This model has no global tokens, whose attention could be shown.";
   const places = strongest(reading.attention).map(
-    ({ share, attention }) => `${percent(attention)} of it at ${percent(share)} of the text`,
+    ({ share, attention }) => `${percent(attention)} of it at ${placeName(share)} of the text`,
   );
   const answers = reading.answers.map((answer) => percent(line.share(answer.document, answer.start)));
   const found = answers.length ? ` Answers stand at ${answers.join(", ")}.` : "";

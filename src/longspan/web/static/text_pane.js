@@ -120,13 +120,18 @@ export class TextPane {
     element.classList.add("arrived");
   }
 
+  /** Makes an answer's marks stand out. */
+  choose(number) {
+    for (const mark of this.element.querySelectorAll("mark")) {
+      mark.classList.toggle("chosen", mark.dataset.answer === String(number));
+    }
+  }
+
   /** Scrolls to the mark of an answer. */
   goToAnswer(number) {
-    for (const mark of this.element.querySelectorAll("mark.chosen")) mark.classList.remove("chosen");
-    const marks = this.element.querySelectorAll(`mark[data-answer="${number}"]`);
-    if (marks.length === 0) return;
-    for (const mark of marks) mark.classList.add("chosen");
-    this.bring(marks[0]);
+    this.choose(number);
+    const mark = this.element.querySelector("mark.chosen");
+    if (mark) this.bring(mark);
   }
 
   bring(element) {

@@ -28,10 +28,16 @@ export function startWindows(windows) {
   drawCost();
 }
 
-/** Tells the panel how long the documents are. */
+/** Tells the panel how long the documents are; what is shown stays where there are none. */
 export function setTokens(number) {
+  if (number === 0 || number === tokens) return;
   tokens = number;
   drawCost();
+}
+
+/** What a reading with a window takes. */
+export function costOf(length, window) {
+  return api.cost({ tokens: length, window, globals: QUESTION });
 }
 
 async function drawPattern() {
@@ -68,7 +74,7 @@ async function drawCost() {
   const window = byId("cost-window").value;
   let found;
   try {
-    found = await api.cost({ tokens, window, globals: QUESTION });
+    found = await costOf(tokens, window);
   } catch (error) {
     complain(error.message);
     return;
