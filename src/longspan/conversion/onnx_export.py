@@ -49,8 +49,6 @@ _CARD = """\
 | `attention_mask` | 1 for tokens, 0 for padding |
 | `global_attention_mask` | 1 for tokens that see, and are seen by, all others: {globals} |
 
-A batch must have at least one global token.
-
 Outputs, float32: {outputs}. The files of the tokenizer and the configuration lie beside it.
 
 ```python

@@ -7,6 +7,7 @@ though pypdf would make something of its beginning.
 """
 
 import io
+import logging
 import re
 from collections import Counter
 
@@ -36,6 +37,8 @@ def pdf_text(content: bytes, where: str) -> str:
         raise ModuleNotFoundError(message, name=error.name) from error
     if b" obj" in content[content.rfind(b"%%EOF") + 1 :]:
         raise ValueError(f"{where} is cut short: objects follow without an end; it must be whole")
+    # What it says of damaged files is said in the error, in one line.
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)
     is_open = True
     pages: list[str] = []
     try:
