@@ -132,7 +132,7 @@ def page(where: argparse.Namespace) -> str:
         "windows of 1,024 that slide by 512. Runs are so short that they say how fast a kind begins to",
         "learn, not where it ends; differences within the spread over seeds say nothing. Routing is not",
         "strictly causal: its bits per byte profit from what it lets through.",
-        "ListOps has ten classes; who has learned nothing says the commonest, which is right for 18 %. Models",
+        "ListOps has ten classes; who has learned nothing says the commonest, right for 18 %. Models",
         "stay there for the first thousand steps: the arena's own took 5,000 steps of 32 examples to 36 %,",
         "and some stayed at 17 and 18. IMDB has two classes, as bytes, cut at 1,024. Rates and steps of both",
         "were chosen with `window`, by the scores that are shown here.",
