@@ -29,7 +29,11 @@ def main() -> None:
         run.mkdir()
         (run / "best").symlink_to((where.run / "best").resolve())
         recipe = yaml.safe_load((where.run / "config.yaml").read_text(encoding="utf-8"))
-        recipe["model"]["source"] = f"models/{Path(recipe['model']['source']).name}"
+        source = Path(recipe["model"]["source"])
+        is_run = source.name in ("best", "last")
+        recipe["model"]["source"] = (
+            f"runs/{source.parent.name}/{source.name}" if is_run else f"models/{source.name}"
+        )
         recipe["data"] |= {"root": f"runs/{Path(recipe['data']['root']).name}", "cache": None}
         (run / "config.yaml").write_text(yaml.safe_dump(recipe, sort_keys=False), encoding="utf-8")
         made = compact(run, where.out, overwrite=True)

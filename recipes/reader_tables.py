@@ -169,7 +169,8 @@ def measured(where: argparse.Namespace) -> dict[str, Any]:
         "SQuAD 2.0, the whole article": [by_id[one.id] for one in one_paragraph],
         "HotpotQA, ten paragraphs": drawn(list(multi), where.questions // 2),
     }
-    dev = [one for one in read_part(str(where.dev), "qa") if not cast(Question, one).history]
+    dev = [one for one in cast(Any, read_part(str(where.dev), "qa")) if not one.history]
+    dev = drawn(dev, where.fitted)
     found: dict[str, Any] = {}
     for contestant in contestants:
         fitted = fit([say(contestant, one).outcome for one in _progress("dev", contestant, dev)])
@@ -253,6 +254,7 @@ def main() -> None:
     parser.add_argument("--reader", type=Path, default=READER)
     parser.add_argument("--short", type=Path, default=Path("runs/reader-short"))
     parser.add_argument("--dev", type=Path, default=Path("runs/reader-data/dev.jsonl"))
+    parser.add_argument("--fitted", type=int, default=600, help="questions of the dev part that a fit takes")
     parser.add_argument("--questions", type=int, default=600, help="of SQuAD; half as many of HotpotQA")
     parser.add_argument("--dialogues", type=int, default=100, help="of QuAC")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/reader.md"))

@@ -36,7 +36,7 @@ Trained by longspan {version} for the task `{task}`.
 ## Use it
 
 ```sh
-longspan predict RUN --input documents.jsonl --out predictions.jsonl
+longspan predict RUN --data documents.jsonl --out predictions.jsonl
 ```
 
 where RUN is the folder of the run that this folder is in.
@@ -52,7 +52,9 @@ def run_card(recipe: Recipe, model: nn.Module, scores: Mapping[str, float]) -> s
         scores: on the dev data; empty where there are none.
     """
     rows = [f"| {name} | {value:.4f} |" for name, value in scores.items()]
-    source = PurePath(recipe.model.source).name
+    where = PurePath(recipe.model.source)
+    # A model of a run is called as the run is.
+    source = where.parent.name if where.name in ("best", "last") else where.name
     return _CARD.format(
         task=recipe.task,
         title=f"{source} for {recipe.task}",
