@@ -30,10 +30,9 @@ def main() -> None:
         (run / "best").symlink_to((where.run / "best").resolve())
         recipe = yaml.safe_load((where.run / "config.yaml").read_text(encoding="utf-8"))
         source = Path(recipe["model"]["source"])
-        is_run = source.name in ("best", "last")
-        recipe["model"]["source"] = (
-            f"runs/{source.parent.name}/{source.name}" if is_run else f"models/{source.name}"
-        )
+        of_run = source.name in ("best", "last")
+        known = Path("runs", *source.parts[-2:]) if of_run else Path("models", source.name)
+        recipe["model"]["source"] = str(known)
         recipe["data"] |= {"root": f"runs/{Path(recipe['data']['root']).name}", "cache": None}
         (run / "config.yaml").write_text(yaml.safe_dump(recipe, sort_keys=False), encoding="utf-8")
         made = compact(run, where.out, overwrite=True)
