@@ -15,7 +15,7 @@ from longspan.apps import reader
 from longspan.apps.calibration import Calibration, Logistic, write_calibration
 from longspan.cli.demo import QUESTIONS
 from longspan.cli.main import main
-from longspan.embedded import BOOK, READER
+from longspan.embedded import BOOK
 from tests.apps.tiny_reader import tiny_reader
 from tests.data.small_pdf import small_pdf
 
@@ -180,20 +180,30 @@ def test_demo(
     assert all(len(one["answers"]) == 1 for one in record["questions"])
 
 
+ANSWERS = (
+    "Santa Clara Valley",
+    "Elmo",
+    "one hundred and forty pounds",
+    "Narwhal",
+    "sixteen hundred dollars",
+)
+"""To the questions of the demonstration."""
+
+
 def test_the_book_is_a_whole_one() -> None:
     text = BOOK.read_text(encoding="utf-8")
     assert len(text.split()) > 30_000 and "Gutenberg" not in text
-    answers = (
-        "Santa Clara Valley",
-        "Elmo",
-        "one hundred and forty pounds",
-        "Narwhal",
-        "sixteen hundred dollars",
-    )
-    assert len(answers) == len(QUESTIONS) and all(one in " ".join(text.split()) for one in answers)
+    assert len(ANSWERS) == len(QUESTIONS) and all(one in " ".join(text.split()) for one in ANSWERS)
 
 
-@pytest.mark.skipif(not READER.exists(), reason="no reader comes with this tree yet")
+def test_the_demonstration_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the reader that comes with the package, of the whole book."""
+    assert run("demo", "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert tuple(one["answers"][0]["text"] for one in record["questions"]) == ANSWERS
+    assert all(one["is_whole"] and one["tokens"] > 40_000 for one in record["questions"])
+
+
 def test_a_reader_comes_with_the_package(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.txt"
     path.write_text("\n\n".join(LINES))

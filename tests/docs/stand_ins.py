@@ -45,7 +45,7 @@ SMALLER = {
 """Options that are added to commands that begin so; of several beginnings the longest counts."""
 
 ONLY_PARSED = {
-    "longspan demo": "needs the reader of the package; tests/cli/test_ask.py runs it with a tiny one",
+    "longspan demo": "takes half a minute; tests/cli/test_ask.py runs it",
     "longspan serve": "runs until it is interrupted; tests/cli/test_serve.py does",
     "longspan bench": "starts many processes; test_measurement_runs, which is slow, runs them at tiny sizes",
     "make": "installs and runs everything; its targets are looked up in the Makefile",
@@ -54,9 +54,6 @@ ONLY_PARSED = {
     "torchrun": "several processes; tests/training runs two, and what torchrun starts is parsed",
 }
 """Commands that are not run, by their beginnings, and why not."""
-
-WAITS_FOR = {"Reader(": ROOT / "src/longspan/embedded/reader"}
-"""Python that needs a file of the package: until that is there it is only compiled, and the test says so."""
 
 REVIEW = f"{BAD} {GOOD} It was long. Nobody knew what it cost. The river flows to the sea, past a small town."
 

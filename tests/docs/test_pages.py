@@ -5,7 +5,6 @@ build on each other. A block in a language that is not known here fails, and so 
 runs nor is listed.
 """
 
-import ast
 import contextlib
 import io
 import json
@@ -36,7 +35,6 @@ from tests.docs.stand_ins import (
     ONLY_PARSED,
     RUNS,
     SMALLER,
-    WAITS_FOR,
     copied,
     furnish,
     options_for,
@@ -70,11 +68,10 @@ def test_page_runs(page: Path, furnished: Path, tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(copied(furnished, tmp_path / "page"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     names: dict[str, object] = {"__name__": "page"}
-    waiting: list[str] = []
     for block in blocks(page):
         try:
             if block.language == "python":
-                waiting += run_python(block, names)
+                run_python(block, names)
             else:
                 READERS[block.language](block)
         except KeyError as error:
@@ -83,26 +80,14 @@ def test_page_runs(page: Path, furnished: Path, tmp_path: Path, monkeypatch: pyt
             raise AssertionError(f"{block}: {type(error).__name__}: {error}") from error
     for picture in Path("docs/images").iterdir():
         assert_same_picture(picture, ROOT / picture)
-    if waiting:
-        pytest.skip("; ".join(waiting))
 
 
-def run_python(block: Block, names: dict[str, object]) -> list[str]:
-    """Runs a block with the names of those before it; what it prints is what its remarks promise.
-
-    Returns:
-        What was left out because it waits for a file of the package.
-    """
-    tree, waiting = ast.parse(block.code, str(block)), list[str]()
-    for needed, path in WAITS_FOR.items():
-        left = [one for one in tree.body if needed in ast.unparse(one) and not path.exists()]
-        tree.body = [one for one in tree.body if one not in left]
-        waiting += [f"{block}: {ast.unparse(one)} waits for {path.relative_to(ROOT)}" for one in left]
+def run_python(block: Block, names: dict[str, object]) -> None:
+    """Runs a block with the names of those before it; what it prints is what its remarks promise."""
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        exec(compile(tree, str(block), "exec"), names)
+        exec(compile(block.code, str(block), "exec"), names)
     promised = re.findall(r"print\(.*?\)  # (.*(?:\n *# .*)*)", block.code)
     assert printed.getvalue().split() == re.sub(r"\n *# ", " ", " ".join(promised)).split()
-    return waiting
 
 
 def run_shell(block: Block) -> None:

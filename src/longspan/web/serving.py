@@ -28,7 +28,8 @@ def bound_socket(host: str, port: int) -> socket.socket:
             # Linux's; connections have it from the socket that they came in by.
             if hasattr(socket, "TCP_USER_TIMEOUT"):
                 listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * _SILENT_SECONDS)
-            listener.bind(address)
+            # Not the port of the address: what is beyond 65,535 has come back as another there.
+            listener.bind((address[0], port, *address[2:]))
             listener.listen(_MOST_CONNECTIONS)
         except BaseException:
             listener.close()
