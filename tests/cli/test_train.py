@@ -250,21 +250,29 @@ def test_plot_run_draws_it(run: Path, tmp_path: Path, capsys: Captured) -> None:
     assert "metrics.jsonl" in _fails(capsys, "plot", "run", tmp_path, "--out", picture)
 
 
-def test_mistakes_that_are_not_the_users_keep_their_traceback(
-    recipe: Path, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_mistakes_that_are_not_the_users_are_called_ours(
+    recipe: Path, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     def broken(*_: object, **__: object) -> None:
         raise ValueError("deep inside")
 
     with monkeypatch.context() as patch:
         patch.setattr(torch.nn.utils, "clip_grad_norm_", broken)
-        with pytest.raises(ValueError, match="deep inside"):
-            main(["train", str(recipe), "--out", str(tmp_path / "run")])
+        _is_a_fault(capsys, "train", recipe, "--out", tmp_path / "run")
     monkeypatch.setattr(torch.nn.Linear, "forward", broken)
     data = write_reviews(tmp_path / "more.jsonl", 2)
     for command in (["evaluate", "--data"], ["predict", "--input"]):
-        with pytest.raises(ValueError, match="deep inside"):
-            main([command[0], str(run), command[1], str(data)])
+        _is_a_fault(capsys, command[0], run, command[1], data)
+        _is_a_fault(capsys, command[0], run, command[1], data, "--debug")
+
+
+def _is_a_fault(capsys: Captured, *words: object) -> None:
+    """A command ends as with any fault of longspan, and shows where if it is asked to."""
+    with pytest.raises(SystemExit) as stop:
+        main([*map(str, words)])
+    said = capsys.readouterr().err
+    assert stop.value.code == 70 and "unexpected ValueError: deep inside" in said
+    assert ("Traceback" in said) == ("--debug" in words)
 
 
 def test_data_that_turn_out_wrong_while_training_are_named(tmp_path: Path, capsys: Captured) -> None:
