@@ -203,7 +203,8 @@ def test_results_of_another_program_are_not_written_over(
     with pytest.raises(ValueError, match="belongs to another program"):
         shared.all_results(module.EXPERIMENTS, where)
     assert where.out.with_suffix(".json").read_text() == bars
-    speeds = re.search(r'output / "(char_lm\w*)\.json"', (ROOT / "src/longspan/cli/bench.py").read_text())
+    bench = (ROOT / "src/longspan/cli/bench_bars.py").read_text()
+    speeds = re.search(r'out / "(char_lm\w*)\.json"', bench)
     assert speeds is not None and speeds[1] != "char_lm", "char_lm.json is that of the tables"
 
 
