@@ -1,7 +1,7 @@
 """Files read in a process of their own, whatever they do to it."""
 
 import asyncio
-import os
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -50,10 +50,14 @@ def test_who_is_cancelled_leaves_no_process() -> None:
 
 
 def children() -> list[str]:
-    """Processes of this one that read a file."""
-    found = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
-    lines = (Path(f"/proc/{child}/cmdline") for child in found)
-    return [line.read_text() for line in lines if "longspan.web.extraction" in line.read_text()]
+    """Processes of this one that read a file, whichever thread began them."""
+    lines: list[str] = []
+    for thread in Path("/proc/self/task").iterdir():
+        # Threads and processes may end while they are looked at.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            for child in (thread / "children").read_text().split():
+                lines.append(Path(f"/proc/{child}/cmdline").read_text())
+    return [line for line in lines if "longspan.web.extraction" in line]
 
 
 @pytest.mark.parametrize(
