@@ -11,7 +11,6 @@ from longspan.apps.reader import Reader
 from longspan.apps.searcher import Searcher
 from longspan.apps.summarizer import Summarizer
 from longspan.embedded import SEARCHER, SUMMARIZER
-from longspan.models.compact_loading import is_compact
 from longspan.models.longformer_config import LongformerConfig
 from longspan.models.longformer_heads import LongformerForSequenceClassification
 from tests.apps.tiny_reader import tiny_reader
@@ -29,10 +28,10 @@ def test_what_a_model_is_decides(tmp_path: Path) -> None:
     assert isinstance(longspan.load(str(tmp_path / "classifier")), Classifier)
 
 
-@pytest.mark.skipif(not is_compact(SEARCHER), reason=f"the weights of the searcher are not in {SEARCHER}")
 def test_the_searcher_has_its_object() -> None:
     assert isinstance(longspan.load(str(SEARCHER)), Searcher)
     assert isinstance(longspan.load("searcher"), Searcher)
+    assert isinstance(longspan.load("reader"), Reader)
 
 
 def test_models_without_an_object(tmp_path: Path) -> None:

@@ -15,12 +15,8 @@ from longspan.apps import searcher as module
 from longspan.apps.searcher import LATE_LAYERS, Searcher
 from longspan.data.examples import Document
 from longspan.embedded import SEARCHER
-from longspan.models.compact_loading import is_compact
 from tests.tasks.tiny import tiny_led, tiny_roberta, tiny_tokenizer
 
-has_searcher = pytest.mark.skipif(
-    not is_compact(SEARCHER), reason=f"the weights of the searcher are not in {SEARCHER}"
-)
 TEXTS = [
     "The river Inn flows from Switzerland to the Danube.\nThe city of Passau lies where they meet.",
     "Ada Lovelace wrote the first program. Nobody had built the machine.",
@@ -231,7 +227,6 @@ def test_mistakes_are_named(late: Path, tmp_path: Path) -> None:
         Searcher(str(tmp_path / "bare"))
 
 
-@has_searcher
 def test_the_model_that_comes_with_the_package_finds_meaning() -> None:
     searcher = Searcher(most=200, words=0)
     assert searcher.encoder.late_layers > 0
