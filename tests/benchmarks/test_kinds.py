@@ -60,10 +60,15 @@ def test_bars_are_of_the_worst_judged_length() -> None:
     assert kinds.results(records)[1].value == 2.0
 
 
+def _need(contestant: str) -> None:
+    """Skips a test where the package of a contestant is not installed."""
+    for missing, reason in kinds.available([contestant])[1].items():
+        pytest.skip(f"{missing}: {reason}")
+
+
 @pytest.mark.parametrize("name", list(kinds.PACKAGES))
 def test_a_wrong_package_ends_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if kinds.available([name])[1]:
-        pytest.skip("not installed")
+    _need(name)
     monkeypatch.setattr(kinds, "TOLERANCE", 0.0)
     with pytest.raises(kinds.WrongKindError, match=f"{name} differs from ours"):
         kinds.check(kinds.Plan(kinds=(name,), **SMALL))  # pyright: ignore[reportArgumentType]
@@ -71,8 +76,7 @@ def test_a_wrong_package_ends_it(name: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_the_epsilon_is_the_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     """The gate is narrow enough to see it."""
-    if kinds.available(["performer-package"])[1]:
-        pytest.skip("not installed")
+    _need("performer-package")
     monkeypatch.setattr(kinds, "PACKAGE_EPSILON", 0.0)
     with pytest.raises(kinds.WrongKindError, match="performer-package differs from ours"):
         kinds.check(kinds.Plan(kinds=("performer-package",)))
@@ -91,7 +95,6 @@ def test_mistakes_are_named() -> None:
 
 @pytest.mark.parametrize("name", list(kinds.PACKAGES))
 def test_packages_run_where_they_are(name: str) -> None:
-    if kinds.available([name])[1]:
-        pytest.skip("not installed")
+    _need(name)
     made = kinds.layer(name, 64, heads=2, head_dim=8)
     assert made.call(torch.randn(1, 64, 16)).shape == (1, 64, 16)

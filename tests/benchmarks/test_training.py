@@ -15,6 +15,7 @@ from transformers import RobertaConfig, RobertaModel
 from longspan.benchmarks import training
 from longspan.benchmarks.gate import WrongResultError
 from longspan.benchmarks.model_shape import ModelShape
+from longspan.benchmarks.products import PRODUCTS
 from longspan.tasks.masked_lm import masked_loss
 
 SHAPE = ModelShape(layers=2, hidden_size=16, heads=2, intermediate_size=24, window=8, vocabulary=50)
@@ -161,7 +162,7 @@ def test_results_beside_their_bars(precision: str) -> None:
     assert [results[0].name, results[2].name] == names
     assert results[0].value == pytest.approx(found["stock"] / found["ours"])
     assert "in 2 parts" in results[0].detail
-    products = training.PRODUCTS * 2 * TINY.product_size**3 / found["product"]
+    products = PRODUCTS * 2 * TINY.product_size**3 / found["product"]
     assert results[1].value == pytest.approx(found["ours"] / (found["flops"] / products))
     assert [str(result.bound) for result in results] == [">= 4", "<= 2", "None"]
     not_judged = training._results(TINY, precision, ", with huge pages", found, "; once")

@@ -7,17 +7,17 @@ contestants that are left at a length take turns in this process.
 
 import gc
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
 
 from longspan.attention import library
-from longspan.benchmarks import fresh_process, machine
-from longspan.benchmarks.bars import DIRECTIONS
+from longspan.benchmarks import machine
 from longspan.benchmarks.contestants import CONTESTANTS, Contestant
 from longspan.benchmarks.gate import check
+from longspan.benchmarks.growth import Growth, Notify, Record, memory_pass, until_a_limit
 from longspan.benchmarks.measure import ForeignLoad, interleaved, limit_memory, peak_extra_bytes
 from longspan.benchmarks.workload import Workload, both_ways, make_inputs
 
@@ -28,51 +28,21 @@ QUICK_LEAVES_OUT = ("flex", "loop")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
+class Plan(Growth):
     """What to measure."""
 
     work: Workload = field(default_factory=Workload)
     """Its length is replaced by each of ``lengths``."""
-    lengths: tuple[int, ...] = LENGTHS
     contestants: tuple[str, ...] = tuple(contestant.name for contestant in CONTESTANTS)
-    directions: tuple[str, ...] = DIRECTIONS
-    repetitions: int = 5
+    lengths: tuple[int, ...] = LENGTHS
     max_seconds: float = 60.0
-    """A contestant grows no further once a call takes longer."""
-    max_bytes: float = 6e9
-    """Or once a call needs more memory beyond its inputs."""
 
     def __post_init__(self) -> None:
         known = [contestant.name for contestant in CONTESTANTS]
         for name in self.contestants:
             if name not in known:
                 raise ValueError(f"contestants has {name!r}; it must be among {', '.join(known)}")
-        if not self.lengths or min(self.lengths) < 1:
-            raise ValueError(f"lengths is {self.lengths}; every length must be at least 1")
-        if self.repetitions < 1:
-            raise ValueError(f"repetitions is {self.repetitions}; it must be at least 1")
-        if self.max_seconds <= 0 or self.max_bytes <= 0:
-            raise ValueError("max_seconds and max_bytes must be above 0")
-
-
-@dataclass(kw_only=True, slots=True)
-class Record:
-    """One contestant at one length in one direction."""
-
-    contestant: str
-    direction: str
-    length: int
-    seconds: float | None = None
-    """Median of the interleaved calls."""
-    spread: float | None = None
-    extra_bytes: int | None = None
-    """Peak beyond the inputs."""
-    compile_seconds: float | None = None
-    stopped: str | None = None
-    """Why there is no value here; the contestant grows no further."""
-
-
-Notify = Callable[[str], None]
+        Growth.__post_init__(self)
 
 
 def steps(plan: Plan) -> int:
@@ -140,8 +110,6 @@ def available(names: Sequence[str]) -> tuple[list[Contestant], dict[str, str]]:
 
 
 def _memory_pass(contestant: Contestant, plan: Plan, notify: Notify) -> list[Record]:
-    records: list[Record] = []
-    expected = len(plan.lengths) * len(plan.directions)
     arguments = {
         "name": contestant.name,
         "work": asdict(plan.work),
@@ -151,27 +119,14 @@ def _memory_pass(contestant: Contestant, plan: Plan, notify: Notify) -> list[Rec
         "max_bytes": plan.max_bytes,
         "threads": torch.get_num_threads(),
     }
-    # Imports and compilation come on top of the calls.
-    timeout = 120 + expected * (3 * plan.max_seconds + 60)
-    try:
-        for answer in fresh_process.answers(
-            "longspan.benchmarks.attention:measure_memory", arguments, timeout=timeout
-        ):
-            records.append(Record(**answer))
-            notify(f"memory of {contestant.label}, {records[-1].direction}, {records[-1].length} tokens")
-    except fresh_process.ProcessFailedError as error:
-        done = {(record.direction, record.length) for record in records}
-        stopped = {record.direction for record in records if record.stopped}
-        for direction in plan.directions:
-            left = [n for n in plan.lengths if (direction, n) not in done]
-            if left and direction not in stopped:
-                record = Record(
-                    contestant=contestant.name, direction=direction, length=left[0], stopped=str(error)
-                )
-                records.append(record)
-    for _ in range(expected - len(records)):
-        notify(f"memory of {contestant.label}")
-    return records
+    return memory_pass(
+        "longspan.benchmarks.attention:measure_memory",
+        arguments,
+        plan,
+        name=contestant.name,
+        label=contestant.label,
+        notify=notify,
+    )
 
 
 def measure_memory(
@@ -196,32 +151,14 @@ def measure_memory(
         # A short call first, so that libraries, threads and code are not counted.
         warm_up = Record(contestant=name, direction=direction, length=min(lengths))
         _measure_one(warm_up, contestant, replace(base, length=warm_up.length))
-        previous: Record | None = None
-        for length in sorted(lengths):
-            record = Record(contestant=name, direction=direction, length=length)
-            record.stopped = foreseen_limit(previous, length, max_seconds, max_bytes)
-            if record.stopped is None:
-                _measure_one(record, contestant, replace(base, length=length))
-                record.stopped = record.stopped or broken_limit(record, max_seconds, max_bytes)
-            yield asdict(record)
-            if record.stopped:
-                break
-            previous = record
-
-
-def foreseen_limit(previous: Record | None, length: int, max_seconds: float, max_bytes: float) -> str | None:
-    """The limit that will be broken, since nobody's cost grows more slowly than the length."""
-    growth = length / previous.length if previous else 1.0
-    return broken_limit(previous, max_seconds, max_bytes, growth) if previous else None
-
-
-def broken_limit(record: Record, max_seconds: float, max_bytes: float, growth: float = 1.0) -> str | None:
-    """The limit that the costs of ``record``, times ``growth``, are beyond."""
-    if record.seconds is not None and record.seconds * growth > max_seconds:
-        return f"over {max_seconds:g} s"
-    if record.extra_bytes is not None and record.extra_bytes * growth > max_bytes:
-        return f"over {max_bytes / 1e9:g} GB"
-    return None
+        yield from until_a_limit(
+            name,
+            direction,
+            lengths,
+            lambda record: _measure_one(record, contestant, replace(base, length=record.length)),
+            max_seconds=max_seconds,
+            max_bytes=max_bytes,
+        )
 
 
 def _measure_one(record: Record, contestant: Contestant, work: Workload) -> None:

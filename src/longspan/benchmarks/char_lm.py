@@ -18,6 +18,7 @@ from longspan.benchmarks.bars import DIRECTIONS, Result, result
 from longspan.benchmarks.gate import TOLERANCE, WrongResultError, relative_error
 from longspan.benchmarks.measure import interleaved
 from longspan.benchmarks.workload import Inputs, Workload, both_ways, make_inputs
+from longspan.checks import at_least
 from longspan.nn.rotary import rotate, rotation
 
 if TYPE_CHECKING:
@@ -51,8 +52,7 @@ class Setting:
 
     def __post_init__(self) -> None:
         for name in ("window", "heads", "head_dim", "length", "new_tokens", "repetitions"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+            at_least(1, **{name: getattr(self, name)})
         wrong = [length for length in self.lengths if max(self.lengths) % length]
         if wrong:
             raise ValueError(f"lengths has {wrong[0]}; the longest, {max(self.lengths)}, must be a multiple")

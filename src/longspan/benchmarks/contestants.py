@@ -88,7 +88,7 @@ def _hugging_face(work: Workload, inputs: Inputs) -> tuple[Callable[[Tensor], Te
     from transformers.models.longformer import LongformerConfig
     from transformers.models.longformer.modeling_longformer import LongformerSelfAttention
 
-    if work.length % work.window:
+    if not work.window or work.length % work.window:
         raise ValueError(
             f"length is {work.length}; Hugging Face needs a multiple of the window, {work.window}"
         )

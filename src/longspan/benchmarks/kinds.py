@@ -19,11 +19,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from longspan.benchmarks import fresh_process, machine
-from longspan.benchmarks.attention import Record, broken_limit, foreseen_limit
+from longspan.benchmarks import machine
 from longspan.benchmarks.bars import DIRECTIONS, Result, result
 from longspan.benchmarks.gate import WrongResultError
+from longspan.benchmarks.growth import Growth, Notify, Record, memory_pass, until_a_limit
 from longspan.benchmarks.measure import ForeignLoad, interleaved, limit_memory, peak_extra_bytes
+from longspan.checks import at_least
 from longspan.nn.kinds.kind import Drawn, LayerShape, settings_of
 from longspan.nn.kinds.registry import KINDS
 from longspan.nn.long_range_attention import LongRangeAttention, Reading
@@ -70,31 +71,22 @@ class WrongKindError(WrongResultError):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
+class Plan(Growth):
     """What to measure."""
 
     kinds: tuple[str, ...] = (*KINDS, *STACKS, *PACKAGES)
     lengths: tuple[int, ...] = LENGTHS
-    directions: tuple[str, ...] = DIRECTIONS
     heads: int = 8
     head_dim: int = 64
-    repetitions: int = 5
     max_seconds: float = 20.0
-    """A contestant grows no further once a call takes longer."""
-    max_bytes: float = 6e9
-    """Or once a call needs more memory beyond its inputs."""
 
     def __post_init__(self) -> None:
         known = (*KINDS, *STACKS, *PACKAGES)
         for name in self.kinds:
             if name not in known:
                 raise ValueError(f"kinds has {name!r}; it must be among {', '.join(known)}")
-        if not self.lengths or min(self.lengths) < 1:
-            raise ValueError(f"lengths is {self.lengths}; every length must be at least 1")
-        if self.repetitions < 1:
-            raise ValueError(f"repetitions is {self.repetitions}; it must be at least 1")
-        if self.max_seconds <= 0 or self.max_bytes <= 0:
-            raise ValueError("max_seconds and max_bytes must be above 0")
+        Growth.__post_init__(self)
+        at_least(1, heads=self.heads, head_dim=self.head_dim)
 
 
 @dataclass(slots=True)
@@ -244,7 +236,7 @@ def available(names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     return [name for name in names if name not in missing], missing
 
 
-def run(plan: Plan, notify: Callable[[str], None] = lambda what: None) -> dict[str, Any]:
+def run(plan: Plan, notify: Notify = lambda what: None) -> dict[str, Any]:
     """Checks, measures memory, then time.
 
     Args:
@@ -346,28 +338,10 @@ def _call(name: str, length: int, direction: str, plan: Plan) -> Callable[[], Te
     return train
 
 
-def _memory_pass(name: str, plan: Plan, notify: Callable[[str], None]) -> list[Record]:
-    records: list[Record] = []
-    expected = len(plan.lengths) * len(plan.directions)
+def _memory_pass(name: str, plan: Plan, notify: Notify) -> list[Record]:
     arguments = {"name": name, "plan": asdict(plan), "threads": torch.get_num_threads()}
-    timeout = 120 + expected * (3 * plan.max_seconds + 60)
-    try:
-        for answer in fresh_process.answers(
-            "longspan.benchmarks.kinds:measure_memory", arguments, timeout=timeout
-        ):
-            records.append(Record(**answer))
-            notify(f"memory of {name}, {records[-1].direction}, {records[-1].length} tokens")
-    except fresh_process.ProcessFailedError as error:
-        done = {(record.direction, record.length) for record in records}
-        for direction in plan.directions:
-            left = [length for length in plan.lengths if (direction, length) not in done]
-            if left and not any(one.stopped for one in records if one.direction == direction):
-                records.append(
-                    Record(contestant=name, direction=direction, length=left[0], stopped=str(error))
-                )
-    for _ in range(expected - len(records)):
-        notify(f"memory of {name}")
-    return records
+    function = "longspan.benchmarks.kinds:measure_memory"
+    return memory_pass(function, arguments, plan, name=name, label=name, notify=notify)
 
 
 def measure_memory(*, name: str, plan: dict[str, Any], threads: int) -> Iterator[dict[str, Any]]:
@@ -381,24 +355,17 @@ def measure_memory(*, name: str, plan: dict[str, Any], threads: int) -> Iterator
     for direction in given.directions:
         # A short call first, so that libraries, threads and code are not counted.
         _call(name, min(given.lengths), direction, given)()
-        previous: Record | None = None
-        for length in sorted(given.lengths):
-            record = Record(contestant=name, direction=direction, length=length)
-            record.stopped = foreseen_limit(previous, length, given.max_seconds, given.max_bytes)
-            if record.stopped is None:
-                try:
-                    _measure_one(record, _call(name, length, direction, given))
-                except (MemoryError, RuntimeError) as error:
-                    record.stopped = " ".join(str(error).split())[:80] or "out of memory"
-                else:
-                    record.stopped = broken_limit(record, given.max_seconds, given.max_bytes)
-            yield asdict(record)
-            if record.stopped:
-                break
-            previous = record
+        yield from until_a_limit(
+            name,
+            direction,
+            given.lengths,
+            lambda record: _measure_one(record, given),
+            max_seconds=given.max_seconds,
+            max_bytes=given.max_bytes,
+        )
 
 
-def _measure_one(record: Record, call: Callable[[], object]) -> None:
+def _measure_one(record: Record, plan: Plan) -> None:
     """Fills in the peak of one call and its seconds; those of a second call, unless the first was slow."""
 
     def timed() -> object:
@@ -407,12 +374,16 @@ def _measure_one(record: Record, call: Callable[[], object]) -> None:
         record.seconds = time.perf_counter() - begin
         return out
 
-    record.extra_bytes = peak_extra_bytes(timed)
-    if cast(float, record.seconds) < _SLOW_SECONDS:
-        timed()
+    try:
+        call = _call(record.contestant, record.length, record.direction, plan)
+        record.extra_bytes = peak_extra_bytes(timed)
+        if cast(float, record.seconds) < _SLOW_SECONDS:
+            timed()
+    except (MemoryError, RuntimeError) as error:
+        record.stopped = " ".join(str(error).split())[:80] or "out of memory"
 
 
-def _time_pass(plan: Plan, records: list[Record], notify: Callable[[str], None]) -> None:
+def _time_pass(plan: Plan, records: list[Record], notify: Notify) -> None:
     """Replaces the seconds of single calls by medians; slow calls keep theirs."""
     with_bar = {name for pair in RIVALS.values() for name in pair}
     for direction in plan.directions:

@@ -21,6 +21,7 @@ from longspan.benchmarks.gate import WrongResultError, relative_error
 from longspan.benchmarks.measure import interleaved, limit_memory, peak_extra_bytes
 from longspan.benchmarks.model import available_bytes
 from longspan.benchmarks.model_gate import TOLERANCE, gate_lengths
+from longspan.checks import at_least
 
 Who = Literal["stock", "ours"]
 BOTH: tuple[Who, Who] = ("stock", "ours")
@@ -57,8 +58,7 @@ class Setting:
 
     def __post_init__(self) -> None:
         for name in ("layers", "length", "new_tokens", "beams", "causal_window", "repetitions"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+            at_least(1, **{name: getattr(self, name)})
         if self.d_model % self.heads:
             raise ValueError(f"d_model is {self.d_model}; it must be a multiple of heads = {self.heads}")
         if self.window < 4 or self.window % 2:

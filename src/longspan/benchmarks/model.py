@@ -28,14 +28,14 @@ from longspan.benchmarks.model_contestants import (
 )
 from longspan.benchmarks.model_gate import check_models, gate_lengths
 from longspan.benchmarks.model_shape import ModelShape, make_batch
+from longspan.benchmarks.products import product_flops, products
+from longspan.checks import at_least
 
 # A batch of reviews from the test set of IMDB (Maas et al. 2011), in tokens of RoBERTa, special ones
 # included: of 500 batches of eight, drawn at random, the one with the median share of padding.
 IMDB_LENGTHS = (153, 156, 208, 242, 283, 294, 666, 676)
 MEMORY_GROWTH = 4
 SHORT_GROWTH, LONG_GROWTH = 2, 64
-# Products in one call: a single one is short beside a model.
-PRODUCTS = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,8 +51,7 @@ class Setting:
     """Side of the square matrices of torch.mm."""
 
     def __post_init__(self) -> None:
-        if self.length < 1:
-            raise ValueError(f"length is {self.length}; it must be at least 1")
+        at_least(1, length=self.length)
         if not self.document_lengths or min(self.document_lengths) < 1:
             raise ValueError(f"document_lengths is {self.document_lengths}; each must be at least 1")
         if self.shape.hidden_size % (2 * self.shape.heads):
@@ -82,7 +81,7 @@ def hugging_face(setting: Setting) -> Iterator[Result]:
                     f"{theirs:.3g} s against {taken:.3g} s",
                 )
             flops, taken = setting.shape.flops((setting.length,), direction), seconds[f"ours {direction}"]
-            rate = _product_flops(setting.product_size) / seconds["product"]
+            rate = product_flops(setting.product_size) / seconds["product"]
             detail = (
                 f"{taken:.3g} s; {flops / 1e9:.0f} GFLOP at {rate / 1e9:.0f} GFLOP/s are {flops / rate:.3g} s"
             )
@@ -119,7 +118,7 @@ def time_models(
     size = ModelShape(**shape)
     candidates: dict[str, Call] = {}
     if product_size is not None:
-        candidates["product"] = _product(product_size)
+        candidates["product"] = products(product_size)
     batch = make_batch(size, lengths)
     for name, model in make_models(tuple(names), size, length=max(lengths), impl=impl).items():
         calls = model_both_ways(name, model, batch)
@@ -295,21 +294,6 @@ def _with_each_allocator(function: str, arguments: dict[str, Any]) -> Iterator[t
             environment={"THP_MEM_ALLOC_ENABLE": huge_pages},
         )
         yield suffix, cast("dict[str, float]", answer)
-
-
-def _product(size: int) -> Call:
-    a, b = (torch.randn(size, size) for _ in range(2))
-
-    def call() -> torch.Tensor:
-        for _ in range(PRODUCTS - 1):
-            torch.mm(a, b)
-        return torch.mm(a, b)
-
-    return call
-
-
-def _product_flops(size: int) -> float:
-    return PRODUCTS * 2.0 * size**3
 
 
 def _whole_windows(length: int, window: int) -> int:

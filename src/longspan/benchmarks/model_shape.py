@@ -9,6 +9,7 @@ from torch import Tensor
 
 from longspan.attention.pattern import Pattern
 from longspan.benchmarks.workload import TRAINING_FACTOR, local_pairs, pair_flops
+from longspan.checks import at_least
 
 DROPOUT = 0.1
 PADDING = 1
@@ -33,8 +34,7 @@ class ModelShape:
 
     def __post_init__(self) -> None:
         for name in ("layers", "hidden_size", "heads", "intermediate_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+            at_least(1, **{name: getattr(self, name)})
         if self.hidden_size % self.heads:
             raise ValueError(
                 f"hidden_size is {self.hidden_size}; it must be a multiple of heads = {self.heads}"

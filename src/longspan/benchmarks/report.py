@@ -20,7 +20,11 @@ from longspan.benchmarks.bars import DIRECTIONS, Result
 def write_bytes(path: Path, content: bytes) -> Path:
     """Writes a temporary file beside ``path``, then renames it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        # The name of ours says nothing to who gave another.
+        raise OSError(error.errno, error.strerror, str(path)) from error
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)

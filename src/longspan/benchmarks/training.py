@@ -25,7 +25,9 @@ from longspan.benchmarks.model import available_bytes, layers_that_fit
 from longspan.benchmarks.model_contestants import Call
 from longspan.benchmarks.model_gate import TOLERANCE, gate_lengths
 from longspan.benchmarks.model_shape import DROPOUT, ModelShape, make_batch
+from longspan.benchmarks.products import product_flops, products
 from longspan.benchmarks.workload import DTYPES
+from longspan.checks import at_least
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -34,8 +36,6 @@ if TYPE_CHECKING:
 GRANITE = ModelShape(layers=6, hidden_size=384, heads=12, intermediate_size=1536)
 """The shape of granite-embedding-30m-english."""
 PRECISIONS = {"fp32": "float32", "bf16": "bfloat16"}
-# Products in one call: a single one is short beside a step.
-PRODUCTS = 4
 MASK_SHARE = 0.15
 
 _FASTER = "MLM step, {}, times as fast as Hugging Face"
@@ -69,8 +69,7 @@ class Setting:
 
     def __post_init__(self) -> None:
         for name in ("documents", "length", "repetitions", "product_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+            at_least(1, **{name: getattr(self, name)})
 
 
 def measure(setting: Setting, precision: str) -> Iterator[Result]:
@@ -104,7 +103,7 @@ def _results(
         _FASTER.format(precision) + suffix, theirs / ours, f"{theirs:.3g} s{parts}, against {ours:.3g} s"
     )
     flops = found["flops"]
-    rate = PRODUCTS * 2.0 * setting.product_size**3 / found["product"]
+    rate = product_flops(setting.product_size) / found["product"]
     detail = f"{ours:.3g} s; {flops / 1e9:.0f} GFLOP at {rate / 1e9:.0f} GFLOP/s are {flops / rate:.3g} s"
     yield result(_PRODUCTS.format(precision) + suffix, ours * rate / flops, detail)
     tokens = setting.documents * setting.length
@@ -132,7 +131,7 @@ def time_steps(
     if parts is None:
         parts = parts_that_fit(shape, chosen.documents, chosen.length, available_bytes())
     candidates: dict[str, Call] = {
-        "product": _product(chosen.product_size, dtype),
+        "product": products(chosen.product_size, dtype),
         "stock": training_step(models["stock"], batch, dtype=dtype, parts=parts),
         "ours": training_step(models["ours"], batch, dtype=dtype),
     }
@@ -404,14 +403,3 @@ def _setting(fields: dict[str, Any]) -> Setting:
     """A setting that was JSON."""
     shape: Any = ModelShape(**fields["shape"])
     return Setting(**(fields | {"shape": shape}))
-
-
-def _product(size: int, dtype: str) -> Call:
-    a, b = (torch.randn(size, size).to(DTYPES[dtype]) for _ in range(2))
-
-    def call() -> Tensor:
-        for _ in range(PRODUCTS - 1):
-            torch.mm(a, b)
-        return torch.mm(a, b)
-
-    return call

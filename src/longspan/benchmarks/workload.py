@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from longspan.attention.pattern import Pattern
+from longspan.checks import at_least
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -30,9 +31,7 @@ class Workload:
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
-        for name in ("batch", "heads", "length", "head_dim"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        at_least(1, batch=self.batch, heads=self.heads, length=self.length, head_dim=self.head_dim)
         if self.window < 0 or self.window % 2:
             raise ValueError(f"window is {self.window}; it must be even and >= 0, half of it on each side")
         if not 0 <= self.num_globals <= self.length:

@@ -1,22 +1,47 @@
-"""What the commands of `longspan bench` share: options checked, groups measured, bars shown and written."""
+"""What benchmarks with bars share: their options, and how groups are measured, shown and written."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from longspan.cli.errors import FailedCheckError, UsageError
+from cyclopts import Parameter
+
+from longspan.cli.errors import FailedCheckError, UsageError, user_mistakes
+from longspan.cli.options import AsJson, Names, Out, check_folder, check_threads
 
 if TYPE_CHECKING:
     from longspan.benchmarks.bars import Result
 
 
+@dataclass(frozen=True, kw_only=True)
+class BarOptions:
+    """Options of every benchmark with bars; what each says of its own files and groups stands with it."""
+
+    out: Out = Path("bench-results")
+    """directory for the results."""
+    only: Names = ()
+    """groups to measure, instead of all."""
+    threads: int = 2
+    """of torch."""
+    impl: Literal["native", "blocked", "reference"] = "native"
+    """the implementation of our model's attention."""
+    as_json: AsJson = False
+    """print the results as one JSON object, instead of tables."""
+
+
+WithBars = Annotated[BarOptions, Parameter(name="*")]
+"""All of them, as options of a command."""
+USUAL = BarOptions()
+
+
 def measure_bars(
     path: Path,
-    groups: "Mapping[str, Callable[[], Iterable[Result]]]",
+    groups: "Mapping[str, Callable[[Any], Iterable[Result]]]",
     *,
-    check: Callable[[], object],
-    setting: Mapping[str, Any],
-    as_json: bool = False,
+    check: Callable[[Any], object],
+    setting: Any,
+    options: BarOptions,
 ) -> None:
     """Measures group after group, shows the values beside their bars, and writes them.
 
@@ -24,16 +49,24 @@ def measure_bars(
 
     Args:
         path: of the JSON file.
-        groups: the measurements, by name.
+        groups: the measurements of a setting, by name.
         check: the gate, before anything is timed.
-        setting: what was measured, for the file.
-        as_json: whether to print what is written instead of a table.
+        setting: what is measured, a dataclass.
+        options: of the command.
 
     Raises:
+        UsageError: an option is wrong, or what it asks for is not available.
         FailedCheckError: something computes the wrong thing, or a group failed.
     """
+    with user_mistakes():
+        wanted = chosen(options.only, groups)
+        check_threads(options.threads)
+        check_folder(options.out)
+    _require_native(options.impl)
     import json
+    from dataclasses import asdict
 
+    import torch
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -42,33 +75,34 @@ def measure_bars(
     from longspan.benchmarks.gate import WrongResultError
     from longspan.benchmarks.measure import ForeignLoad
 
+    torch.set_num_threads(options.threads)
     results: list[Result] = []
     failed: dict[str, str] = {}
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress, ForeignLoad() as load:
         task = progress.add_task("correctness")
         try:
-            check()
+            check(setting)
         except WrongResultError as error:
             raise FailedCheckError(f"{error}; no speed is reported") from error
         progress.remove_task(task)
-        for group, measure in groups.items():
+        for group in wanted:
             task = progress.add_task(group)
             try:
-                for result in measure():
+                for result in groups[group](setting):
                     results.append(result)
             except ProcessFailedError as error:
                 failed[group] = str(error)
             progress.remove_task(task)
     found = {
         "machine": machine.describe(),
-        "setting": setting,
+        "setting": asdict(setting),
         "foreign_load": round(load.share, 3),
         "failed": failed,
         "results": [result.record() for result in results],
     }
     report.write_json(path, found)
-    if as_json:
+    if options.as_json:
         print(json.dumps(found))
     else:
         show_bars(results)
@@ -93,7 +127,7 @@ def warn_of(foreign_load: float) -> None:
         print(f"Other processes used {foreign_load:.0%} of the machine: measure again when it is quiet.")
 
 
-def chosen(only: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
+def chosen(only: tuple[str, ...], known: Collection[str]) -> tuple[str, ...]:
     """The groups of ``--only``, or all.
 
     Raises:
@@ -102,10 +136,10 @@ def chosen(only: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
     unknown = [name for name in only if name not in known]
     if unknown:
         raise ValueError(f"--only has {unknown[0]!r}; it must be among {', '.join(known)}")
-    return only or known
+    return only or tuple(known)
 
 
-def require_native(impl: str) -> None:
+def _require_native(impl: str) -> None:
     """Raises a UsageError where the native kernel is asked for and not available."""
     from longspan.attention import library
 

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from longspan.cli.bars import show_bars, warn_of
 from longspan.cli.errors import FailedCheckError, require, user_mistakes
-from longspan.cli.options import AsJson, Flag, Names, Numbers, Out, at_least_one
+from longspan.cli.options import AsJson, Flag, Names, Numbers, Out, check_folder, check_threads
 
 
 def attention(
@@ -73,8 +73,9 @@ def attention(
             max_seconds=(1.5 if quick else 60.0) if max_seconds is None else max_seconds,
             max_bytes=((2.0 if quick else 6.0) if max_gigabytes is None else max_gigabytes) * 1e9,
         )
+        check_folder(out)
         if threads is not None:
-            at_least_one(threads=threads)
+            check_threads(threads)
             torch.set_num_threads(threads)
     found = _measure(lambda notify: benchmark.run(plan, notify), benchmark.steps(plan))
     _write(found, "attention", out)
@@ -133,8 +134,9 @@ def kinds(
             max_seconds=20.0 if max_seconds is None else max_seconds,
             max_bytes=(6.0 if max_gigabytes is None else max_gigabytes) * 1e9,
         )
+        check_folder(out)
         if threads is not None:
-            at_least_one(threads=threads)
+            check_threads(threads)
             torch.set_num_threads(threads)
     found = _measure(lambda notify: benchmark.run(plan, notify), benchmark.steps(plan))
     _write(found, "kinds_speed", out)

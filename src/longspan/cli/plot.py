@@ -1,12 +1,11 @@
 """`longspan plot`: pictures of who sees whom, and of how training went."""
 
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from longspan.cli.errors import UsageError, require, user_mistakes
-from longspan.cli.options import Out
+from longspan.cli.options import Numbers, Out
 from longspan.cli.registering import LOOKING, add
 
 PATTERN_EXAMPLES = """\
@@ -25,7 +24,7 @@ def pattern(
     left: int | None = None,
     right: int | None = None,
     dilation: int | None = None,
-    globals: Annotated[tuple[int, ...], Parameter(consume_multiple=True)] = (),
+    globals: Numbers = (),
     length: int = 32,
     layers: int = 0,
 ) -> None:

@@ -1,6 +1,8 @@
 """How large a document of a user may be: what is more is refused, with what would be right."""
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
+
+from longspan.checks import at_least
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -15,9 +17,7 @@ class Limits:
     """Of the text."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            if getattr(self, field.name) < 1:
-                raise ValueError(f"{field.name} is {getattr(self, field.name)}; it must be at least 1")
+        at_least(1, **asdict(self))
 
     def check_file(self, size: int, where: str) -> None:
         """Refuses a file of more bytes.

@@ -8,6 +8,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from longspan.checks import at_least
+
 _WORD = re.compile(r"\w+")
 
 
@@ -70,9 +72,7 @@ def check(budget: Budget) -> None:
     """
     if budget == Budget():
         raise ValueError("words and sentences are both None; one of them must be given")
-    for name, value in budget._asdict().items():
-        if value is not None and value < 1:
-            raise ValueError(f"{name} is {value}; it must be at least 1")
+    at_least(1, **budget._asdict())
 
 
 def _trigrams(sentence: str) -> set[tuple[str, ...]]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from longspan.checks import at_least
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemorySizes:
@@ -24,9 +26,8 @@ class MemorySizes:
     """Hidden states that become one compressed state."""
 
     def __post_init__(self) -> None:
-        for name, least in (("recent", 0), ("compressed", 0), ("ratio", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least {least}")
+        at_least(0, recent=self.recent, compressed=self.compressed)
+        at_least(1, ratio=self.ratio)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

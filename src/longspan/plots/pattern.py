@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 NOT_SEEN, WINDOW, GLOBAL = 0, 1, 2
 NOBODY = "#F1F1F1"
 LONGEST = 256
+_FURTHEST = 2**31 - 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,6 +38,10 @@ class Layer:
     def __post_init__(self) -> None:
         if not 1 <= self.length <= LONGEST:
             raise ValueError(f"length is {self.length}; a picture shows 1 to {LONGEST} tokens")
+        for name in ("left", "right", "dilation"):
+            # Further than any picture; torch counts in 64 bits.
+            if (getattr(self.pattern, name) or 0) > _FURTHEST:
+                raise ValueError(f"{name} is {getattr(self.pattern, name)}; it must be at most {_FURTHEST}")
         for position in self.globals:
             if not 0 <= position < self.length:
                 raise ValueError(f"globals has {position}; it must lie between 0 and {self.length - 1}")

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from longspan.attention.pattern import Pattern
-from longspan.nn.kinds.kind import Call, LayerShape, at_least
+from longspan.checks import at_least
+from longspan.nn.kinds.kind import Call, LayerShape
 from longspan.nn.kinds.patterned import Patterned, all_padding_to_zero
 
 

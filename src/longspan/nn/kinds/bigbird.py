@@ -16,7 +16,8 @@ from torch.nn import functional as F
 
 from longspan.attention.attend import attend, attend_global
 from longspan.attention.pattern import Pattern
-from longspan.nn.kinds.kind import Call, Kind, at_least
+from longspan.checks import at_least
+from longspan.nn.kinds.kind import Call, Kind
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -18,7 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from longspan.nn.kinds.kind import Call, Kind, LayerShape, at_least
+from longspan.checks import at_least
+from longspan.nn.kinds.kind import Call, Kind, LayerShape
 
 _NO_POSITION = "a span has no position of its own, and edges say how far it is"
 

@@ -261,14 +261,3 @@ def _is(hint: type, value: Any) -> bool:
     if isinstance(value, bool):
         return hint is bool
     return isinstance(value, (int, float) if hint is float else hint)
-
-
-def at_least(least: float, **fields: float | None) -> None:
-    """Checks settings.
-
-    Raises:
-        ValueError: one is less.
-    """
-    for name, value in fields.items():
-        if value is not None and not value >= least:
-            raise ValueError(f"{name} is {value}; it must be at least {least}")

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from longspan.nn.kinds.kind import Call, Drawn, Kind, LayerShape, at_least
+from longspan.checks import at_least
+from longspan.nn.kinds.kind import Call, Drawn, Kind, LayerShape
 from longspan.nn.kinds.patterned import all_padding_to_zero
 
 

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from longspan.attention.attend import Attention, attend
 from longspan.attention.pattern import Pattern
-from longspan.nn.kinds.kind import Ability, Call, Kind, at_least
+from longspan.checks import at_least
+from longspan.nn.kinds.kind import Ability, Call, Kind
 
 
 class Patterned(Kind):

@@ -11,6 +11,7 @@ from typing import Any, Literal, cast
 import torch
 from torch import Tensor
 
+from longspan.checks import at_least
 from longspan.nn.favor import (
     KeyState,
     causal_linear_attention,
@@ -19,7 +20,7 @@ from longspan.nn.favor import (
     linear_attention,
     query_weights,
 )
-from longspan.nn.kinds.kind import Call, Kind, LayerShape, at_least
+from longspan.nn.kinds.kind import Call, Kind, LayerShape
 from longspan.nn.kinds.patterned import all_padding_to_zero
 
 

@@ -20,7 +20,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from longspan.nn.kinds.kind import Ability, Call, Kind, LayerShape, at_least
+from longspan.checks import at_least
+from longspan.nn.kinds.kind import Ability, Call, Kind, LayerShape
 from longspan.nn.kinds.patterned import all_padding_to_zero
 from longspan.nn.kinds.routing import LEAK
 

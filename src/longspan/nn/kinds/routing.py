@@ -19,7 +19,8 @@ from torch.nn import functional as F
 
 from longspan.attention.attend import attend
 from longspan.attention.pattern import Pattern
-from longspan.nn.kinds.kind import Ability, Call, Kind, LayerShape, at_least
+from longspan.checks import at_least
+from longspan.nn.kinds.kind import Ability, Call, Kind, LayerShape
 from longspan.nn.kinds.patterned import all_padding_to_zero, two_sides
 
 LEAK = (
