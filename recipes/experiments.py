@@ -58,6 +58,7 @@ def arguments(description: str | None, out: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--precision", choices=("fp32", "bf16"), default="fp32", help="bf16 pays where the processor has it"
     )
+    parser.add_argument("--seeds", type=int, nargs="*", default=[], help="run these alone")
     parser.add_argument("--only", nargs="*", default=[], help="beginnings of names, as in table-7-imdb")
     parser.add_argument("--write-only", action="store_true", help="run nothing")
     return parser
@@ -149,7 +150,9 @@ def row(experiment: Experiment, results: Results) -> str | None:
         values = [one["scores"][name] for one in found]
         spread = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
         cells.append(f"{name} {statistics.mean(values):.3f}{spread}")
-    minutes = statistics.mean(one["seconds"] for one in found) / 60
+    # A processor's time says what a run costs even where other work shared the machine; early runs lack it.
+    costs = [one["processor_seconds"] for one in found if "processor_seconds" in one]
+    minutes = statistics.mean(costs or [one["seconds"] for one in found]) / 60
     return f"| {experiment.title} | {len(found)} | {', '.join(cells)} | {minutes:.1f} |"
 
 
@@ -214,7 +217,8 @@ def run(
     """Runs what is missing, and writes the page after every run."""
     all_results(experiments, where)  # before hours of runs: is there a place for their results?
     for experiment in experiments:
-        for seed in experiment.seeds if wanted(experiment, where) and not where.write_only else ():
+        wanted_seeds = [seed for seed in experiment.seeds if not where.seeds or seed in where.seeds]
+        for seed in wanted_seeds if wanted(experiment, where) and not where.write_only else ():
             folder = experiment.folder(where.runs, seed)
             # What others begin from must be there; of the rest the result is enough.
             begun_from = any(other.source and folder.name in other.source for other in experiments)

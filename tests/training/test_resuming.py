@@ -74,6 +74,9 @@ def test_what_may_change_does(recipe: Path, finished: Path, tmp_path: Path) -> N
     assert "steps: 4" in (out / "config.yaml").read_text()
     versions = json.loads((out / "versions.json").read_text())
     assert [(one["step"], one["seed"]) for one in versions] == [(0, 0), (3, 0)]
+    before, after = (json.loads((run / "result.json").read_text()) for run in (finished, out))
+    assert 0 < before["seconds"] < after["seconds"]
+    assert 0 < before["processor_seconds"] < after["processor_seconds"]
 
 
 def test_phases_are_compared_one_by_one(tmp_path: Path) -> None:

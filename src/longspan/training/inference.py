@@ -157,4 +157,7 @@ def read_examples(
     data = predictor.recipe.data
     # Options of the training data's reader are for data like them.
     options = data.options if chosen == data.format else NO_OPTIONS
-    return list(read_part(where, chosen, seed=data.split_seed, targets=targets, options=options))
+    examples = list(read_part(where, chosen, seed=data.split_seed, targets=targets, options=options))
+    if targets and not examples:
+        raise ValueError(f"{where} has no examples; a score needs at least one")
+    return examples

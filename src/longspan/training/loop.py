@@ -137,7 +137,7 @@ class Run:
         for stage in self.stages:  # raises now rather than at the first step
             warmup_steps(recipe.schedule, self._steps_of(stage))
         self.step, self.epoch, self.step_in_epoch, self.steps_of_epoch = 0, 0, 0, 0
-        self.seconds, self.best = 0.0, math.nan
+        self.seconds, self.processor_seconds, self.best = 0.0, 0.0, math.nan
         self.checkpoints = Checkpoints(
             folder.checkpoints, keep=recipe.run.keep_checkpoints, processes=processes
         )
@@ -164,6 +164,7 @@ class Run:
             f"{self.total_steps:,} steps"
         )
         begun = time.monotonic() - self.seconds
+        processor_begun = time.process_time() - self.processor_seconds
         self.pace = Pace(
             self.stages,
             self.total_steps,
@@ -180,6 +181,7 @@ class Run:
                 values = self._train_step(indices)
                 self.step += 1
                 self.seconds = time.monotonic() - begun
+                self.processor_seconds = time.process_time() - processor_begun
                 tokens = int(self.lengths[indices].sum())
                 took = time.monotonic() - step_begun
                 self.pace.step(self.step - 1, took)
@@ -293,7 +295,8 @@ class Run:
             self._log("test", scores)
         if self.processes.is_main:
             best = None if math.isnan(self.best) else self.best
-            self.folder.finish({"step": self.step, "seconds": self.seconds, "best": best, "scores": scores})
+            took = {"seconds": self.seconds, "processor_seconds": self.processor_seconds}
+            self.folder.finish({"step": self.step, **took, "best": best, "scores": scores})
         self.processes.wait()  # nobody ends the talk while another still needs it
         return scores
 
@@ -389,6 +392,7 @@ class Run:
             return
         progress = self.checkpoints.load(path, self.model, self.optimizer)
         self.step, self.seconds = progress["step"], progress["seconds"]
+        self.processor_seconds = progress["processor_seconds"]
         self.epoch, self.step_in_epoch = progress["epoch"], progress["step_in_epoch"]
         if 0 < self.step == stage_at(self.stages, self.step).begin:  # the checkpoint ended a phase
             self.epoch, self.step_in_epoch = self.epoch + 1, 0
@@ -405,6 +409,7 @@ class Run:
             "epoch": self.epoch,
             "step_in_epoch": self.step_in_epoch,
             "seconds": self.seconds,
+            "processor_seconds": self.processor_seconds,
             "best": None if math.isnan(self.best) else self.best,
         }
         self.checkpoints.save(self.step, self.model, self.optimizer, progress)

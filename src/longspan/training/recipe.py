@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 
 import yaml
 
+from longspan.checks import at_least
 from longspan.data.format_names import FormatName
 from longspan.data.options import NO_OPTIONS, ReaderOptions
 from longspan.tasks.models import ModelSettings
@@ -51,9 +52,9 @@ class DataSettings:
     """Processes that tokenise, 0 for a thread of the run; None lets the size of the data decide."""
 
     def __post_init__(self) -> None:
-        _at_least(0, workers=self.workers)
+        at_least(0, workers=self.workers)
         self.options.of_format(self.format)
-        _at_least(1, train_limit=self.train_limit, dev_limit=self.dev_limit, test_limit=self.test_limit)
+        at_least(1, train_limit=self.train_limit, dev_limit=self.dev_limit, test_limit=self.test_limit)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,7 +70,7 @@ class BatchSettings:
     ``tokens``."""
 
     def __post_init__(self) -> None:
-        _at_least(1, tokens=self.tokens, examples=self.examples, micro_tokens=self.micro_tokens)
+        at_least(1, tokens=self.tokens, examples=self.examples, micro_tokens=self.micro_tokens)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,7 +90,7 @@ class OptimizerSettings:
     """Which weights learn."""
 
     def __post_init__(self) -> None:
-        _at_least(0, lr=self.lr, head_lr=self.head_lr, weight_decay=self.weight_decay, clip=self.clip)
+        at_least(0, lr=self.lr, head_lr=self.head_lr, weight_decay=self.weight_decay, clip=self.clip)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,8 +112,8 @@ class RunSettings:
     """Stop, with a checkpoint, after so many minutes of training; the schedule does not follow."""
 
     def __post_init__(self) -> None:
-        _at_least(0, steps=self.steps, epochs=self.epochs, minutes=self.minutes, seed=self.seed)
-        _at_least(
+        at_least(0, steps=self.steps, epochs=self.epochs, minutes=self.minutes, seed=self.seed)
+        at_least(
             1,
             evaluate_every=self.evaluate_every,
             checkpoint_every=self.checkpoint_every,
@@ -137,9 +138,9 @@ class Phase:
     even steps between. Given in every phase or in none, which leaves the model's own."""
 
     def __post_init__(self) -> None:
-        _at_least(1, steps=self.steps, examples=self.examples)
-        _at_least(8, max_length=self.max_length)
-        _at_least(0, lr=self.lr)
+        at_least(1, steps=self.steps, examples=self.examples)
+        at_least(8, max_length=self.max_length)
+        at_least(0, lr=self.lr)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -183,12 +184,6 @@ class Recipe:
             )
 
 
-def _at_least(least: float, **fields: float | None) -> None:
-    for name, value in fields.items():
-        if value is not None and not value >= least:
-            raise ValueError(f"{name} is {value}; it must be at least {least}")
-
-
 def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
     """Reads a recipe.
 
@@ -203,6 +198,8 @@ def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
         fields = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ValueError(f"the recipe {path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"the recipe {path} is no text; it must be YAML in UTF-8") from error
     except yaml.YAMLError as error:
         raise ValueError(f"the recipe {path} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(fields, dict):
