@@ -8,30 +8,20 @@ from typing import cast
 
 import pytest
 import torch
-from transformers.utils import logging
 
 from longspan.apps.classifier import Classifier
-from longspan.cli.main import main
 from longspan.data.examples import LabelledDocument
 from longspan.models.longformer_heads import LongformerForSequenceClassification
 from longspan.tasks.classification import Classification, ClassificationSettings
 from longspan.training.inference import Predictor
 from longspan.training.recipe import read_recipe
 from longspan.training.run_folder import RunFolder
+from tests.cli.running import ends, mistake
 from tests.tasks.tiny import LONG_LENGTH, tiny_longformer, tiny_roberta, tiny_tokenizer
 from tests.training.runs import BAD, GOOD, write_recipe
 
 LABELS = ("bad", "fair", "good")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quiet() -> object:
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    yield
-    logging.set_verbosity(verbosity)
-    logging.enable_progress_bar()
+pytestmark = pytest.mark.usefixtures("quiet_transformers")
 
 
 @pytest.fixture(scope="module")
@@ -124,9 +114,7 @@ def test_command(
     (tmp_path / "photo.jpg").write_bytes(b"\xff")
 
     def said(*arguments: str) -> list[str]:
-        with pytest.raises(SystemExit) as stop:
-            main(["classify", *arguments, "--model", str(run)])
-        assert not stop.value.code
+        assert ends("classify", *arguments, "--model", run) == 0
         return capsys.readouterr().out.splitlines()
 
     classifier = Classifier(str(run))
@@ -143,7 +131,4 @@ def test_command(
 
 
 def test_command_without_a_model_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main(["classify", "a.txt"])
-    assert stop.value.code == 2
-    assert "--model" in capsys.readouterr().err
+    assert "--model" in mistake(capsys, "classify", "a.txt")

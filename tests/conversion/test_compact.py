@@ -19,7 +19,6 @@ from transformers import (
 )
 
 import longspan
-from longspan.cli.main import main
 from longspan.conversion.compact import compact
 from longspan.conversion.in_place import has_window, load_in_place
 from longspan.conversion.lengthen import lengthen
@@ -30,6 +29,7 @@ from longspan.tasks.models import ModelSettings, load_model
 from longspan.training.inference import load_trained
 from longspan.training.loop import prepared
 from longspan.training.recipe import read_recipe
+from tests.cli.running import ends, mistake
 from tests.tasks.tiny import tiny_bart, tiny_causal_lm, tiny_led, tiny_longformer, tiny_roberta
 from tests.training.runs import write_recipe
 
@@ -63,6 +63,8 @@ def test_a_small_folder_loads_as_the_large_one_did(tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "small").iterdir()} == kept | {FILE}
     card = (tmp_path / "small" / "README.md").read_text()
     assert card.startswith("# Large\n") and "## Compact weights" in card
+    pretty, plain = ((folder / "tokenizer.json").read_text() for folder in (source, tmp_path / "small"))
+    assert json.loads(pretty) == json.loads(plain) and len(plain.splitlines()) == 1 < len(pretty.splitlines())
 
     large = longspan.LongformerForMaskedLM.from_pretrained(source)
     small = longspan.LongformerForMaskedLM.from_pretrained(tmp_path / "small")
@@ -189,16 +191,11 @@ def test_what_has_no_weights_is_refused_and_nothing_is_left(tmp_path: Path) -> N
 def test_the_command_says_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = tiny_longformer(tmp_path / "large", **WIDE)
     capsys.readouterr()
-    with pytest.raises(SystemExit) as stopped:
-        main(["compact", str(source), str(tmp_path / "small"), "--json"])
-    assert not stopped.value.code
+    assert ends("compact", source, tmp_path / "small", "--json") == 0
     said = json.loads(capsys.readouterr().out)
     assert said["bytes_after"] < said["bytes_before"]
     assert 0 < said["mean_error"] <= said["largest_error"] < 0.01
-    with pytest.raises(SystemExit) as stopped:
-        main(["compact", str(source), str(tmp_path / "small")])
-    assert stopped.value.code == 2
-    assert "not empty" in capsys.readouterr().err
+    assert "not empty" in mistake(capsys, "compact", source, tmp_path / "small")
 
 
 @pytest.mark.skipif(not GRANITE.exists(), reason="the weights of granite-30m-english are not here")

@@ -5,31 +5,21 @@ from typing import Any
 
 import pytest
 import torch
-from transformers.utils import logging
 
-from longspan.cli.main import main
 from longspan.conversion import onnx_export
 from longspan.conversion.onnx_export import FILE, _lengths, export_onnx
 from longspan.models.longformer_heads import LongformerForQuestionAnswering
+from tests.cli.running import ends
 from tests.tasks.tiny import tiny_led, tiny_longformer, tiny_roberta
 
 onnxruntime: Any = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 # torch's exporters import what says this.
 pytestmark = [
+    pytest.mark.usefixtures("quiet_transformers"),
     pytest.mark.filterwarnings("ignore:`torch.jit.script_method`:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning"),
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quiet() -> object:
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    yield
-    logging.set_verbosity(verbosity)
-    logging.enable_progress_bar()
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +59,7 @@ def test_a_file_that_is_wrong_is_not_left(
     reader: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(onnx_export, "TOLERANCE", 1e-12)
-    with pytest.raises(SystemExit) as stop:
-        main(["export", str(reader), str(tmp_path / "out")])
-    assert stop.value.code == 1
+    assert ends("export", reader, tmp_path / "out") == 1
     said = capsys.readouterr()
     assert said.out == ""
     assert "differs from torch" in said.err and len(said.err.splitlines()) == 1

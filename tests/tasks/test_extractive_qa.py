@@ -17,6 +17,7 @@ from transformers import PreTrainedTokenizerFast
 from longspan.data.examples import Document, Question, Span, Turn
 from longspan.tasks.extractive_qa import ExtractiveQA, ExtractiveQASettings, WindowAnswer
 from longspan.tasks.models import ModelSettings
+from longspan.tasks.spans import or_loss
 from longspan.tasks.task import Batch, Feature
 from tests.tasks.qa_cases import RIVER, SHORT, question, task
 from tests.tasks.tiny import tiny_longformer, tiny_roberta, tiny_tokenizer
@@ -263,6 +264,7 @@ def test_the_oldest_words_of_a_dialogue_are_left_out() -> None:
         ({"max_windows": 0}, "settings.max_windows is 0"),
         ({"rules": "bleu"}, "settings.rules is 'bleu'; it must be one of squad, triviaqa, quac"),
         ({"history": -1}, "settings.history is -1; it must be at least 0"),
+        ({"shift": -1}, "settings.shift is -1; it must be at least 0"),
         ({"max_length": 4}, "settings.max_length is 4"),
         ({"max_length": 196}, "settings.max_length is 196; .* must be at least 197"),
     ],
@@ -430,6 +432,44 @@ def test_global_tokens_reach_the_model(tmp_path: Path) -> None:
         model = one.build(source).eval()
         totals.append(one.loss(model, batch_of(one, example, training=True)).total.item())
     assert abs(totals[0] - totals[1]) > 1e-4
+
+
+def test_a_document_is_learned_from_as_if_a_text_stood_before_it(tmp_path: Path) -> None:
+    model_of = ModelSettings(source=str(tiny_longformer(tmp_path)))
+    example = question("Which river is it?", RIVER, answers=("Inn",))
+    plain, shifting = task(max_length=200), task(max_length=200, shift=600)
+    torch.manual_seed(0)
+    model = shifting.build(model_of).eval()
+    (feature,) = shifting.features(example, training=True)
+    batch = shifting.collate([feature] * 40, range(40))
+    shifts = batch["shift"].tolist()
+    assert len(set(shifts)) > 30 and min(shifts) < 100 and 500 < max(shifts) <= 600
+    assert shifting.collate([feature], [7])["shift"].tolist() == shifts[7:8], "a seed says all"
+    table, question_ends = 512, int(np.flatnonzero(feature["document"] == 0)[0])
+    for at in (0, shifts.index(max(shifts))):  # the largest goes beyond the table, where it begins again
+        places = torch.arange(len(feature["input_ids"]))
+        places[question_ends:] += shifts[at]
+        said = model(
+            input_ids=torch.from_numpy(feature["input_ids"])[None],
+            global_attention_mask=torch.from_numpy(feature["is_global"])[None].long(),
+            position_ids=places[None] % table + 2,
+        )
+        as_shifted = or_loss(
+            said.start_logits,
+            said.end_logits,
+            *(batch[name][:1] for name in ("is_start", "is_end", "may_answer")),
+        )
+        lost = shifting.loss(model, shifting.collate([feature], [at])).total
+        torch.testing.assert_close(lost, as_shifted.sum())
+        assert abs(lost - plain.loss(model, batch_of(plain, example, training=True)).total) > 1e-5
+    # What is asked stands where it stands.
+    asked = batch_of(shifting, example, training=False)
+    assert shifting.outputs(model, asked) == plain.outputs(model, asked)
+
+
+def test_positions_of_other_models_stay(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="settings.shift is 9, but .* is a RobertaForQuestion"):
+        task(max_length=200, shift=9).build(ModelSettings(source=str(tiny_roberta(tmp_path))))
 
 
 def test_padding_changes_nothing(tmp_path: Path) -> None:

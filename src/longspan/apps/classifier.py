@@ -15,8 +15,9 @@ import torch
 from torch import nn
 
 from longspan.apps.given import Given, document_of_one, documents_of
-from longspan.apps.sources import fields_of_model, run_of, tokenizer_of
+from longspan.apps.sources import run_of, tokenizer_of
 from longspan.data.examples import LabelledDocument
+from longspan.models.hub import model_fields
 from longspan.tasks.classification import Classification, ClassificationSettings
 from longspan.tasks.models import ModelSettings
 from longspan.tasks.task import Feature
@@ -143,11 +144,11 @@ class Classifier:
 
 def _pretrained(source: str) -> tuple[Classification, nn.Module]:
     """A model without a run, which must have learned classes."""
-    fields = fields_of_model(source)
-    kind = (fields.get("architectures") or ["no class"])[0]
+    fields = model_fields(source)
+    kind = (fields.get("architectures") or ["a model without a head"])[0]
     if not kind.endswith(_HEAD):
         raise ValueError(
-            f"{source!r} is a {kind}, which has no classes; it must be a model whose class ends in {_HEAD}, "
+            f"{source!r} is {kind}, which has no classes; it must be a model whose class ends in {_HEAD}, "
             f"or the folder of a run of {Classification.name}"
         )
     names: dict[Any, str] = fields.get("id2label") or {0: "LABEL_0", 1: "LABEL_1"}

@@ -5,8 +5,9 @@ from pathlib import Path
 from longspan.apps.classifier import Classifier
 from longspan.apps.reader import Reader
 from longspan.apps.searcher import LATE_LAYERS, Searcher
-from longspan.apps.sources import fields_of_model, run_of
+from longspan.apps.sources import run_of
 from longspan.apps.summarizer import Summarizer
+from longspan.models.hub import model_fields
 from longspan.training.run_folder import RunFolder
 
 App = Classifier | Reader | Searcher | Summarizer
@@ -46,7 +47,7 @@ def load(source: str | Path) -> App:
                 f"{source} is a run of the task {task}; there are objects for {', '.join(_TASKS)}"
             )
         return _TASKS[task](source)
-    fields = fields_of_model(source)
+    fields = model_fields(source)
     if LATE_LAYERS in (fields.get("longspan") or {}):
         return Searcher(source)
     head = (fields.get("architectures") or ["a model without a head"])[0]

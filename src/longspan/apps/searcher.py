@@ -21,12 +21,13 @@ from longspan.apps.given import Given, documents_of
 from longspan.apps.late_chunking import PassageEncoder, Progress, Tokens
 from longspan.apps.precision import bf16_is_faster
 from longspan.apps.shared_words import PassageWords
-from longspan.apps.sources import fields_of_model, tokenizer_of
+from longspan.apps.sources import tokenizer_of
 from longspan.apps.vector_store import Vectors, VectorStore, key_of
 from longspan.conversion.into_longformer import into_longformer
 from longspan.conversion.loading import load_source
 from longspan.data.examples import Document
 from longspan.embedded import SEARCHER
+from longspan.models.hub import model_fields
 from longspan.models.longformer import LongformerModel
 
 LATE_LAYERS = "late_layers"
@@ -233,7 +234,7 @@ class Searcher:
 
 def _load(source: str) -> LongformerModel:
     """The encoder, as a Longformer; what is no model at all is refused first, with a plainer reason."""
-    learned = LATE_LAYERS in (fields_of_model(source).get("longspan") or {})
+    learned = LATE_LAYERS in (model_fields(source).get("longspan") or {})
     model = load_source(source, **({"add_pooling_layer": False} if learned else {}))
     if not isinstance(model, LongformerModel):
         # Passages are read alone then, and all their tokens see each other.

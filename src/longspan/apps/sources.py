@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from transformers import PreTrainedConfig, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from longspan.conversion.loading import load_tokenizer
 
@@ -17,23 +17,6 @@ def run_of(source: str) -> tuple[Path | None, Literal["best", "last"]]:
     if whole.name in ("best", "last") and (whole.parent / "config.yaml").exists():
         return whole.parent, cast(Any, whole.name)
     return None, "best"
-
-
-def fields_of_model(source: str) -> dict[str, Any]:
-    """The configuration of a model without a run.
-
-    Raises:
-        ValueError: there is no model.
-    """
-    try:
-        fields, _ = PreTrainedConfig.get_config_dict(source)
-    except OSError as error:
-        raise ValueError(f"no model can be loaded from {source!r}: {' '.join(str(error).split())}") from error
-    if "model_type" not in fields:
-        raise ValueError(
-            f"no model can be loaded from {source!r}; it must be a folder of a model or of a run"
-        )
-    return fields
 
 
 def tokenizer_of(source: str) -> PreTrainedTokenizerBase:

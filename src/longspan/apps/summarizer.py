@@ -16,9 +16,10 @@ import torch
 from transformers import GenerationConfig
 
 from longspan.apps.given import Given, document_of_one, documents_of
-from longspan.apps.sources import fields_of_model, run_of, tokenizer_of
+from longspan.apps.sources import run_of, tokenizer_of
 from longspan.data.examples import SummarizedDocument
 from longspan.embedded import SUMMARIZER
+from longspan.models.hub import model_fields
 from longspan.tasks.extractive_summarization import ExtractiveSummarization
 from longspan.tasks.models import ModelSettings
 from longspan.tasks.summarization import Summarization, SummarizationSettings
@@ -167,7 +168,7 @@ def _trained(run: Path, checkpoint: Literal["best", "last"], given: dict[str, in
 
 def _pretrained(source: str, given: dict[str, int]) -> tuple[Any, Any]:
     """A model without a run, which must be one that writes."""
-    fields = fields_of_model(source)
+    fields = model_fields(source)
     if not fields.get("is_encoder_decoder"):
         raise ValueError(
             f"{source!r} is a {fields.get('model_type')} without a decoder; it must be an encoder-decoder, "

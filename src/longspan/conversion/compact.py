@@ -1,8 +1,9 @@
 """`compact`: a folder of a model with weights of about a byte a number, a quarter of what fp32 takes.
 
-All other files are copied: configuration, tokenizer, heads of ours. The model card says how to load it. A
-model of type "longformer" or "led" gets our type, so that stock transformers says at once that it does not
-know it. Refused are folders without safetensors; nothing is left of a folder that could not be made.
+All other files are copied: configuration, tokenizer (without its indentation), heads of ours. The model card
+says how to load it. A model of type "longformer" or "led" gets our type, so that stock transformers says at
+once that it does not know it. Refused are folders without safetensors; nothing is left of a folder that could
+not be made.
 """
 
 import json
@@ -15,6 +16,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
+from transformers.tokenization_utils_base import FULL_TOKENIZER_FILE
 from transformers.utils import CONFIG_NAME, SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
 from longspan.conversion.whole_directory import check_target, written_whole
@@ -85,6 +87,11 @@ def _write(folder: Path, weights: dict[str, Tensor], new: Path) -> Compacted:
     for path in folder.iterdir():
         if path.is_file() and path not in others and not path.name.startswith("."):
             shutil.copyfile(path, new / path.name)
+    tokenizer = new / FULL_TOKENIZER_FILE
+    if tokenizer.exists():
+        vocabulary = json.loads(tokenizer.read_text(encoding="utf-8"))
+        on_one_line = json.dumps(vocabulary, ensure_ascii=False, separators=(",", ":"))
+        tokenizer.write_text(f"{on_one_line}\n", encoding="utf-8")
     write_compact(weights, new / FILE)
     made = Compacted(
         bytes_before=sum(path.stat().st_size for path in plain),

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 from transformers import PreTrainedModel
 
 import longspan
+from longspan.checks import at_least
 from longspan.conversion import into_led, into_longformer
 from longspan.conversion.in_place import lengthen_in_place
 from longspan.conversion.loading import load_source
@@ -55,9 +56,8 @@ def lengthen(
     for name, value, known in (("into", into, get_args(Into)), ("positions", positions, get_args(Method))):
         if value not in known:
             raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(known)}")
-    for name, value, least in (("max_length", max_length, 1), ("window", window, 2)):
-        if value < least:
-            raise ValueError(f"{name} is {value}; it must be at least {least}")
+    at_least(1, max_length=max_length)
+    at_least(2, window=window)
     source = model_or_path if isinstance(model_or_path, PreTrainedModel) else load_source(model_or_path)
     made_from = {"source": _name(model_or_path), "source_class": type(source).__name__}
     how: dict[str, Any] = {"max_length": max_length, "window": window, "positions": positions, "seed": seed}

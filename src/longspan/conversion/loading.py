@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import transformers
-from transformers import AutoModel, AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from longspan.conversion import into_led, into_longformer
 from longspan.models.auto import register_auto_classes
 from longspan.models.compact_loading import load_pretrained
+from longspan.models.hub import model_fields, without_waiting
 
 _VOCABULARIES = (
     "tokenizer.json",
@@ -37,8 +38,8 @@ def load_source(path: str | os.PathLike[str], **kwargs: Any) -> PreTrainedModel:
         ValueError: there is no model, or it is not complete.
     """
     name = os.fspath(path)
+    fields = model_fields(name)
     try:
-        fields, _ = PreTrainedConfig.get_config_dict(name)
         model, info = load_pretrained(_class_of(fields), name, output_loading_info=True, **kwargs)
     except OSError as error:
         raise ValueError(f"no model can be loaded from {name!r}: {' '.join(str(error).split())}") from error
@@ -68,7 +69,8 @@ def load_tokenizer(path: str | os.PathLike[str]) -> PreTrainedTokenizerBase | No
         return None
     register_auto_classes()  # transformers asks for the type of the model first, and warns of unknown ones
     try:
-        return AutoTokenizer.from_pretrained(os.fspath(path))
+        with without_waiting(path):
+            return AutoTokenizer.from_pretrained(os.fspath(path))
     except OSError:
         return None
 

@@ -17,11 +17,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from transformers import PreTrainedConfig, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 import longspan
 from longspan.conversion.loading import load_source, load_tokenizer
 from longspan.conversion.whole_directory import check_target, written_whole
+from longspan.models.hub import model_fields
 from longspan.models.longformer import LongformerPreTrainedModel
 from longspan.nn.longformer import LongformerSelfAttention
 
@@ -156,14 +157,7 @@ def _load(source: str | os.PathLike[str]) -> Any:
             f"{source} has an encoder and a head of its task, which ONNX would lose; models that can be "
             f"exported are {', '.join(_OUTPUTS)}"
         )
-    try:
-        fields, _ = PreTrainedConfig.get_config_dict(source)
-    except OSError as error:
-        raise ValueError(
-            f"no model can be loaded from {os.fspath(source)!r}: {' '.join(str(error).split())}"
-        ) from error
-    if "model_type" not in fields:
-        raise ValueError(f"no model can be loaded from {os.fspath(source)!r}; it must be a folder of a model")
+    fields = model_fields(source)
     kind = (fields.get("architectures") or ["a model without a class"])[0]
     if kind not in _OUTPUTS:
         raise ValueError(

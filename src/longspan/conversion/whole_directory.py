@@ -1,5 +1,6 @@
 """A directory that appears whole or not at all."""
 
+import os
 import shutil
 import uuid
 from collections.abc import Generator
@@ -18,12 +19,20 @@ def check_target(out: Path, *, source: Path | None = None, overwrite: bool = Fal
         overwrite: whether what is in ``out`` may be replaced.
 
     Raises:
-        ValueError: ``out`` is a file, or not empty, or holds ``source``.
+        ValueError: ``out`` is a file, or not empty, or cannot be made, or holds ``source`` or the process.
     """
     if source is not None and source.is_dir() and source.resolve().is_relative_to(out.resolve()):
         raise ValueError(f"out is {out}, where the source is ({source}); it must be another directory")
+    if Path.cwd().is_relative_to(out.resolve()):
+        # A name that a script left empty is this one: all that is there would be replaced.
+        raise ValueError(f"out is {out}, where this is run; it must be another directory")
     if out.exists() and not out.is_dir():
         raise ValueError(f"out is {out}, a file; it must be a directory, or not exist")
+    # Said before hours of work, where it can be.
+    above = next(one for one in out.resolve().parents if one.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        why = "is read-only" if above.is_dir() else "is a file"
+        raise ValueError(f"out is {out}, which cannot be made: {above} {why}")
     if out.is_dir() and any(out.iterdir()) and not overwrite:
         raise ValueError(f"out is {out}, which is not empty; choose another directory, or overwrite it")
 
@@ -31,12 +40,16 @@ def check_target(out: Path, *, source: Path | None = None, overwrite: bool = Fal
 @contextmanager
 def written_whole(out: Path) -> Generator[Path]:
     """A directory beside ``out`` to write into; it takes the place of ``out`` when the block ends well."""
-    out = out.resolve()
-    out.parent.mkdir(parents=True, exist_ok=True)
+    named, out = out, out.resolve()
     mark = uuid.uuid4().hex[:8]
     new, old = out.with_name(f".{out.name}.{mark}.new"), out.with_name(f".{out.name}.{mark}.old")
     try:
-        new.mkdir()
+        try:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            new.mkdir()
+        except OSError as error:
+            # The name of ours says nothing to who gave another.
+            raise OSError(error.errno, error.strerror, str(named)) from error
         yield new
         # Between two renames there is nothing at ``out``: Ctrl-C has to wait.
         with uninterrupted():

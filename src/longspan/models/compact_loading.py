@@ -14,6 +14,7 @@ from transformers import AutoConfig, GenerationConfig
 from transformers.utils import SAFE_WEIGHTS_NAME
 
 from longspan.models.compact_weights import FILE, read_compact
+from longspan.models.hub import without_waiting
 
 
 def is_compact(source: str | os.PathLike[str] | None) -> bool:
@@ -56,7 +57,8 @@ def load_pretrained(kind: Any, source: str | os.PathLike[str], **kwargs: Any) ->
 
 def _load(from_pretrained: Callable[..., Any], source: Any, *args: Any, **kwargs: Any) -> Any:
     if not is_compact(source):
-        return from_pretrained(source, *args, **kwargs)
+        with without_waiting(source):
+            return from_pretrained(source, *args, **kwargs)
     # transformers takes weights without a path only, and then reads the configuration from where it is told.
     kwargs.setdefault("config", os.fspath(source))
     if (Path(source) / "generation_config.json").exists():

@@ -50,6 +50,14 @@ class LongformerEmbeddings(nn.Module):
         real = (input_ids != padding).long()
         return real.cumsum(1) * real + padding
 
+    def rows_of(self, places: Tensor) -> Tensor:
+        """Position ids of places in a text, counted from 0: beyond the table's end they begin again, as
+        `longspan.lengthen` would have copied it."""
+        first = (self.config.pad_token_id or 0) + 1
+        if self.position_embeddings is None:
+            return places + first
+        return places % (self.position_embeddings.num_embeddings - first) + first
+
     def check_positions(self, position_ids: Tensor) -> None:
         """Refuses positions that have no embedding."""
         if self.position_embeddings is None or torch.compiler.is_compiling() or not position_ids.numel():

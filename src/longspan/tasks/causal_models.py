@@ -15,6 +15,7 @@ from transformers.utils import logging
 from longspan.models.causal_lm import LongformerForCausalLM
 from longspan.models.causal_lm_cache import LongformerCache
 from longspan.models.causal_lm_config import NAMED, LongformerCausalLMConfig
+from longspan.models.hub import model_fields
 from longspan.models.long_range_cache import LongRangeCache
 from longspan.models.long_range_config import LongRangeConfig
 from longspan.models.long_range_heads import LongRangeForCausalLM
@@ -48,13 +49,13 @@ def causal_model(source: str, changes: dict[str, Any]) -> CausalModel:
     logging.disable_progress_bar()  # of weights, which a run saves often
     if source in NAMED:
         return LongformerForCausalLM(LongformerCausalLMConfig.named(source, **changes))
-    try:
-        if source.endswith(".json"):
+    if source.endswith(".json"):
+        try:
             fields = LongformerCausalLMConfig._dict_from_json_file(source)
-        else:
-            fields, _ = LongformerCausalLMConfig.get_config_dict(source)
-    except OSError as error:
-        raise ValueError(f"model.source is {source!r}: {' '.join(str(error).split())}") from error
+        except OSError as error:
+            raise ValueError(f"model.source is {source!r}: {' '.join(str(error).split())}") from error
+    else:
+        fields = model_fields(source, named="model.source is")
     kind = fields.get("model_type", LongformerCausalLMConfig.model_type)
     if kind not in _CLASSES:
         raise ValueError(

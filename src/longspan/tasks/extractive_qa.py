@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, takewhile
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from longspan.data.examples import AnswerRules, Question
 from longspan.data.extractive_qa import dialogue_of
 from longspan.metrics.answers import SQUAD, TRIVIAQA, score_answers
 from longspan.metrics.quac import score_quac
+from longspan.models.longformer_heads import LongformerForQuestionAnswering
 from longspan.tasks.models import ModelSettings, call, load_model
 from longspan.tasks.spans import best_spans, or_loss
 from longspan.tasks.task import Batch, Feature, Loss, Task, TaskSettings, padded
@@ -52,6 +53,10 @@ class ExtractiveQASettings(TaskSettings):
     answer_may_be_absent: bool | None = None
     """Whether "no answer" may be given (SQuAD 2.0, QuAC), and is learned from questions that have none. None
     looks whether the training data have such questions."""
+    shift: int = 0
+    """A document that is learned from begins up to so many positions later, by lot, as if a text stood before
+    it (compare arXiv 2109.05644). Answers of short texts stand near the beginning; without this, the same
+    paragraph is read worse farther on. Longformers only; 0 for others."""
     no_answer_threshold: float = 0.0
     """"No answer" is given where its score exceeds that of the best span by more than this."""
     rules: AnswerRules | None = None
@@ -61,7 +66,7 @@ class ExtractiveQASettings(TaskSettings):
     def __post_init__(self) -> None:
         # Not super(): a dataclass with slots is another class than the one that its methods know.
         TaskSettings.__post_init__(self)
-        least_of = {"stride": 0, "max_question_tokens": 1, "max_answer_tokens": 1, "history": 0}
+        least_of = {"stride": 0, "max_question_tokens": 1, "max_answer_tokens": 1, "history": 0, "shift": 0}
         for name, least in least_of.items():
             if getattr(self, name) < least:
                 raise ValueError(f"settings.{name} is {getattr(self, name)}; it must be at least {least}")
@@ -196,22 +201,41 @@ class ExtractiveQA(Task[Question, WindowAnswer]):
 
     def collate(self, features: Sequence[Feature], seeds: Sequence[int]) -> Batch:
         """With "is_start", "is_end", "may_answer", "document", "first_character", "end_character", each
-        [batch, length]."""
+        [batch, length], and "shift", [batch]."""
         batch = super().collate(features, seeds)
         for name in ("is_start", "is_end", "may_answer"):
             batch[name] = padded([one[name] for one in features], False)
         batch["document"] = padded([one["document"] for one in features], _NOWHERE)
         for name in ("first_character", "end_character"):
             batch[name] = padded([one[name] for one in features], 0)
+        drawn = [int(np.random.default_rng(seed).integers(self.settings.shift + 1)) for seed in seeds]
+        batch["shift"] = torch.tensor(drawn)
         return batch
 
     def build(self, model: ModelSettings) -> nn.Module:
-        """The model with a linear layer for starts and ends."""
-        return load_model(model, "QuestionAnswering", global_tokens=self.settings.global_tokens)
+        """The model with a linear layer for starts and ends.
+
+        Raises:
+            ValueError: the settings do not fit the model.
+        """
+        built = load_model(model, "QuestionAnswering", global_tokens=self.settings.global_tokens)
+        if self.settings.shift and not isinstance(built, LongformerForQuestionAnswering):
+            raise ValueError(
+                f"settings.shift is {self.settings.shift}, but {model.source} is a {type(built).__name__}; "
+                "it must be 0 for all but Longformers"
+            )
+        return built
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """The OR-loss over all answers of a window; a target a window with any."""
-        said = call(model, batch)
+        shifted = {}
+        if self.settings.shift:
+            is_in_document = (batch["document"] != _NOWHERE).cumsum(1) > 0
+            places = torch.arange(is_in_document.shape[1], device=is_in_document.device)
+            places = places + batch["shift"][:, None] * is_in_document
+            longformer = cast(LongformerForQuestionAnswering, model).longformer
+            shifted = {"position_ids": longformer.embeddings.rows_of(places)}
+        said = call(model, batch, **shifted)
         losses = or_loss(
             said.start_logits, said.end_logits, batch["is_start"], batch["is_end"], batch["may_answer"]
         )

@@ -9,7 +9,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers.utils import logging
 
 import longspan
@@ -17,6 +17,7 @@ from longspan.conversion.in_place import has_window, restore_window
 from longspan.conversion.lengthen import lengthen
 from longspan.conversion.position_tables import Method
 from longspan.models.compact_loading import load_pretrained
+from longspan.models.hub import model_fields
 from longspan.models.led_base import LEDPreTrainedModel
 from longspan.models.led_config import STOCK_MODEL_TYPE as STOCK_LED
 from longspan.models.led_config import LEDConfig
@@ -120,9 +121,9 @@ def copy_global_projections(model: nn.Module) -> None:
                 getattr(module, f"{name}_global").load_state_dict(getattr(module, name).state_dict())
 
 
-def call(model: nn.Module, batch: dict[str, Tensor]) -> Any:
-    """Runs a Hugging Face model, base or with a head, on the common fields of a batch."""
-    return model(**inputs_of(model, batch), return_dict=True)
+def call(model: nn.Module, batch: dict[str, Tensor], **more: Tensor) -> Any:
+    """Runs a Hugging Face model, base or with a head, on the common fields of a batch, and on ``more``."""
+    return model(**inputs_of(model, batch), **more, return_dict=True)
 
 
 def inputs_of(model: nn.Module, batch: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -196,9 +197,9 @@ def _pretrained(settings: ModelSettings, head: Head | None, config: dict[str, An
     try:
         if source.endswith(".json"):
             return _new(settings, head, config)
-        fields, _ = PreTrainedConfig.get_config_dict(source)
     except OSError as error:
         raise ValueError(f"model.source is {source!r}: {' '.join(str(error).split())}") from error
+    fields = model_fields(source, named="model.source is")
     if settings.dropout is not None:
         config = config | dict.fromkeys(_dropouts(fields), settings.dropout)
     if settings.layers is not None:

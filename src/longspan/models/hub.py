@@ -1,0 +1,95 @@
+"""What a model's configuration says, in a folder or on the Hub, and why there is none.
+
+Every command that takes a model begins here: what is no model is refused by one rule, in one line. Where the
+Hub cannot be reached, huggingface_hub asks again and again for half a minute, file by file; here it is asked
+once, and then what was loaded before is all there is.
+"""
+
+import os
+import socket
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
+
+from huggingface_hub import constants, is_offline_mode
+from transformers import PreTrainedConfig
+
+_PATIENCE = 5.0
+"""Seconds in which the Hub's machine takes a connection, if there is a network."""
+_RIGHT = "it must be a folder of a model, or a name on the Hub"
+
+
+def model_fields(
+    source: str | os.PathLike[str], *, named: str = "no model can be loaded from"
+) -> dict[str, Any]:
+    """The configuration of a model.
+
+    Args:
+        source: its folder, or its name on the Hub.
+        named: what an error says before the source.
+
+    Raises:
+        ValueError: there is no model.
+    """
+    name = os.fspath(source)
+    path = Path(name)
+    subject = f"{named} {name!r}"
+    if not name.strip() or path.is_file():
+        raise ValueError(f"{subject}, which is {'a file' if name.strip() else 'empty'}; {_RIGHT}")
+    if path.is_dir() and (path / "config.yaml").exists() and not (path / "config.json").exists():
+        raise ValueError(f"{subject}, which is the folder of a run; what it learned is in best or last there")
+    with without_waiting(name) as offline:
+        try:
+            fields, _ = PreTrainedConfig.get_config_dict(name)
+        # What can be no name on the Hub is a ValueError of theirs.
+        except (OSError, ValueError) as error:
+            if path.is_dir():
+                reason = " ".join(str(error).split())
+            elif name.count("/") > 1 or name.startswith((".", "/", "~")):
+                reason = "there is no such folder"
+            elif offline:
+                reason = "there is no such folder, and the Hub cannot be reached"
+            else:
+                reason = f"there is no such folder, and the Hub says: {' '.join(str(error).split())}"
+            raise ValueError(f"{subject}: {reason}; {_RIGHT}") from error
+    if not fields.keys() & {"model_type", "architectures"}:
+        raise ValueError(f"{subject}, which has no config.json of a model; {_RIGHT}")
+    return fields
+
+
+@contextmanager
+def without_waiting(source: str | os.PathLike[str] | None) -> Generator[bool]:
+    """Within the block nothing is asked of a Hub that cannot be reached.
+
+    Args:
+        source: of a model; a folder needs no Hub, nor does None, weights that are in memory.
+
+    Returns:
+        Whether it is so.
+    """
+    if is_offline_mode() or source is None or os.path.isdir(source) or _is_reached():
+        yield is_offline_mode()
+        return
+    constants.HF_HUB_OFFLINE = True
+    try:
+        yield True
+    finally:
+        constants.HF_HUB_OFFLINE = False
+
+
+def _is_reached() -> bool:
+    """Whether the Hub's machine takes connections; a proxy is trusted to."""
+    proxies = getproxies()
+    if "https" in proxies or "all" in proxies:
+        return True
+    place = urlsplit(constants.ENDPOINT)
+    try:
+        socket.create_connection(
+            (place.hostname or "", place.port or (80 if place.scheme == "http" else 443)), _PATIENCE
+        ).close()
+    except OSError:
+        return False
+    return True
