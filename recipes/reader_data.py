@@ -6,6 +6,8 @@ python recipes/reader_data.py --data data --out runs/reader-data
 ``long.jsonl`` for the third; ``dev.jsonl`` chooses the best model and fits its confidence. SQuAD is split by
 article, HotpotQA by question, QuAC as it is published; nothing here is from their test parts. Documents are
 paragraphs, several of them, or most of an article, so that an answer may be anywhere in inputs of any length.
+A long text teaches most where it could mislead, and the rest of it costs computing: so many are made of a
+question's paragraph and those of its article that have its words too.
 """
 
 import argparse
@@ -18,8 +20,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 from cloze import clozes
 
+from longspan.apps.shared_words import PassageWords
 from longspan.data.examples import Document, MultiHopQuestion, Question, Span
 from longspan.data.extractive_qa import article_of, occurrences
 from longspan.data.parts import read_part
@@ -77,9 +81,29 @@ def within_article(question: Question, paragraphs: Sequence[Document], words: in
             last += 1
         else:
             first -= 1
-    texts = [one.text for one in paragraphs[first : last + 1]]
-    shift = sum(len(text) + 1 for text in texts[: at - first])
-    article = Document(id=article_of(question), text="\n".join(texts))
+    return _about(question, paragraphs[first : last + 1])
+
+
+def among_alike(question: Question, paragraphs: Sequence[Document], others: int) -> Question:
+    """The question about its paragraph and those of its article that it could be mistaken to be about.
+
+    Args:
+        question: about one paragraph.
+        paragraphs: of the article, in their order.
+        others: how many further ones there shall be: those that share most with the question's words.
+    """
+    shared = PassageWords.of([one.text for one in paragraphs]).shares(question.question)
+    own = question.documents[0].id
+    most_alike = [int(at) for at in np.argsort(-shared, kind="stable") if paragraphs[at].id != own][:others]
+    kept = (one for at, one in enumerate(paragraphs) if one.id == own or at in most_alike)
+    return _about(question, list(kept))
+
+
+def _about(question: Question, paragraphs: Sequence[Document]) -> Question:
+    """The question about several paragraphs as one text; its own is among them."""
+    own = [one.id for one in paragraphs].index(question.documents[0].id)
+    shift = sum(len(one.text) + 1 for one in paragraphs[:own])
+    article = Document(id=article_of(question), text="\n".join(one.text for one in paragraphs))
     spans = tuple(Span(0, one.start + shift, one.end + shift) for one in question.spans)
     return _with(question, article, spans)
 
@@ -180,14 +204,14 @@ def short_questions(data: Path, part: str) -> Iterator[Question]:
             yield short
 
 
-def long_questions(data: Path, part: str, *, quac: int, nearby: float, long: float) -> Iterator[Question]:
+def long_questions(data: Path, part: str, *, quac: int, alike: float, long: float) -> Iterator[Question]:
     """Questions about texts of all lengths.
 
     Args:
         data: the folder of all data sets.
         part: "train" or "dev".
         quac: how many of QuAC's.
-        nearby: the share of SQuAD's questions that are asked about some paragraphs, and not about one.
+        alike: the share of SQuAD's questions that are asked about their paragraph among those most like it.
         long: the share of SQuAD's and HotpotQA's questions that are asked about a long text.
     """
     questions = squad(data, part)
@@ -196,9 +220,9 @@ def long_questions(data: Path, part: str, *, quac: int, nearby: float, long: flo
         lot = random.Random(f"{one.id}/long")
         drawn = lot.random()
         if drawn < long:
-            yield within_article(one, articles[article_of(one)], lot.randint(800, 3000))
-        elif drawn < long + nearby:
-            yield within_article(one, articles[article_of(one)], lot.randint(150, 500))
+            yield within_article(one, articles[article_of(one)], lot.randint(800, 5000))
+        elif drawn < long + alike:
+            yield among_alike(one, articles[article_of(one)], lot.randint(1, 7))
         else:
             yield one
     for one in hotpotqa(data, part):
@@ -241,15 +265,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What the embedded reader learns from.")
     parser.add_argument("--data", type=Path, default=Path("data"))
     parser.add_argument("--out", type=Path, default=Path("runs/reader-data"))
-    parser.add_argument("--clozes", type=int, default=18_000, help="questions made of plain text, at most")
+    parser.add_argument("--clozes", type=int, default=30_000, help="questions made of plain text, at most")
     parser.add_argument("--quac", type=int, default=5_000, help="questions of QuAC")
     where = parser.parse_args()
     where.out.mkdir(parents=True, exist_ok=True)
     write(where.out / "cloze.jsonl", made_questions(where.data, 3), where.clozes)
     write(where.out / "short.jsonl", map(record, short_questions(where.data, "train")))
-    train = long_questions(where.data, "train", quac=where.quac, nearby=0.3, long=0.15)
+    train = long_questions(where.data, "train", quac=where.quac, alike=0.55, long=0.15)
     write(where.out / "long.jsonl", map(record, train))
-    dev = long_questions(where.data, "dev", quac=200, nearby=0.2, long=0.4)
+    dev = long_questions(where.data, "dev", quac=200, alike=0.2, long=0.4)
     write(where.out / "dev.jsonl", map(record, dev))
 
 

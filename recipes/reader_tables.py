@@ -2,11 +2,12 @@
 
 python recipes/reader_tables.py --data data --short runs/reader-short
 
-Contestants are the reader, which reads every document in one pass; the same reader, where documents are cut
-into pieces of 512 tokens that share 128; and so the short model that it was made of, which learned from texts
-of at most 512 tokens (reader_model.py). SQuAD's questions are asked about their paragraph, and again about
-their whole article; HotpotQA's about ten paragraphs. Each contestant decides that there is no answer by a fit
-to the dev part, as calibrate_reader.py makes it. QuAC's dialogues are scored by their official rules.
+Contestants are the reader, which reads every document in one pass, and the short model that it was made of,
+which learned from texts of at most 512 tokens (reader_model.py) and reads documents in pieces of 512 that
+share 128. Both count the question's words around a span in its score; the reader is asked without, too.
+SQuAD's questions are asked about their paragraph, and again about their whole article; HotpotQA's about ten
+paragraphs. Each contestant decides that there is no answer by a fit to the dev part, as calibrate_reader.py
+makes it. QuAC's dialogues are scored by their official rules.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from calibrate_reader import ANSWERS, RIGHT, calibrated, errors
+from calibrate_reader import ANSWERS, RIGHT, WORDS, calibrated, errors
 from reader_data import QUAC, article_of, as_question, hotpotqa, paragraphs_of_articles, squad
 
 from longspan.apps.calibration import Calibration, Outcome, fit
@@ -35,6 +36,8 @@ from longspan.training.run_folder import write_whole
 PIECE, SHARED = 512, 128
 _ROOM = 40
 """Tokens of a piece that are the question's."""
+ONE_PASS, IN_PIECES = "reader, one pass", f"short model, pieces of {PIECE}"
+PLAIN = ", words not counted"
 DRAWS = 2000
 """Of the bootstrap."""
 
@@ -152,13 +155,15 @@ def drawn(questions: Sequence[Question], most: int) -> list[Question]:
     return random.Random(0).sample(list(questions), min(most, len(questions)))
 
 
-def measured(where: argparse.Namespace) -> dict[str, Any]:
-    """All that the page says."""
-    contestants = (
-        Contestant("reader, one pass", Reader(str(where.reader)), False),
-        Contestant("reader, pieces of 512", Reader(str(where.reader)), True),
-        Contestant("short model, pieces of 512", Reader(str(where.short)), True),
-    )
+def measured(where: argparse.Namespace, found: dict[str, Any]) -> None:
+    """Adds to what was found all that the page says of the models that are asked for."""
+    models = {ONE_PASS: where.reader, IN_PIECES: where.short}
+    models = {title: run for title, run in models.items() if title.startswith(where.only)}
+    contestants = [
+        Contestant(title + ("" if words else PLAIN), Reader(str(run), words=words), title == IN_PIECES)
+        for title, run in models.items()
+        for words in ((WORDS, 0.0) if title == ONE_PASS else (WORDS,))
+    ]
     asked = squad(where.data, "test")
     one_paragraph = drawn(asked, where.questions)
     chosen = {one.id for one in one_paragraph}
@@ -171,20 +176,15 @@ def measured(where: argparse.Namespace) -> dict[str, Any]:
     }
     dev = [one for one in cast(Any, read_part(str(where.dev), "qa")) if not one.history]
     dev = drawn(dev, where.fitted)
-    found: dict[str, Any] = {}
     for contestant in contestants:
         fitted = fit([say(contestant, one).outcome for one in _progress("dev", contestant, dev)])
         for test, questions in tests.items():
             said = [say(contestant, one) for one in _progress(test, contestant, questions)]
-            found.setdefault(test, {})[contestant.title] = scores(questions, said, fitted)
-    dialogues = {
-        title: quac(run, where.data, where.dialogues, length)
-        for title, run, length in (
-            ("reader, one pass", where.reader, 16384),
-            ("short model, pieces of 512", where.short, PIECE),
-        )
-    }
-    return {"tests": found, "quac": dialogues, "questions": {name: len(q) for name, q in tests.items()}}
+            found["tests"].setdefault(test, {})[contestant.title] = scores(questions, said, fitted)
+    for title, run in models.items():
+        length = 16384 if title == ONE_PASS else PIECE
+        found["quac"][title] = quac(run, where.data, where.dialogues, length)
+    found["questions"] = {name: len(questions) for name, questions in tests.items()}
 
 
 def _progress(test: str, contestant: Contestant, questions: Sequence[Any]) -> Sequence[Any]:
@@ -203,10 +203,13 @@ def page(found: dict[str, Any], articles: int) -> str:
         "the questions with an answer, the best span, whether or not it was given. *All*: where the reader",
         "may say that there is no answer, and does by its fitted probability. *Calibration*: the expected",
         "error of the probability that the answer is right, and of that there is none, 0 to 1.",
+        "*Words not counted*: scores are the model's alone; otherwise the question's words around a span",
+        f"are counted too, with a weight of {WORDS:g} that was chosen on the dev part.",
         f"SQuAD's questions are about {articles} articles that nothing was learned from.",
         f"Machine: {machine['cpu']}, {machine['threads']} threads, which other work shared.",
     ]
-    for test, rows in found["tests"].items():
+    for test, unsorted in found["tests"].items():
+        rows = dict(sorted(unsorted.items()))
         first = next(iter(rows.values()))
         lines += [
             "",
@@ -221,7 +224,7 @@ def page(found: dict[str, Any], articles: int) -> str:
     near, far = (found["tests"][f"SQuAD 2.0, {what}"] for what in ("a paragraph", "the whole article"))
     lines += ["", "## From the paragraph to the whole article", ""]
     for title in near:
-        loss = interval(far[title]["answerable"][:, 1] - near[title]["answerable"][:, 1])
+        loss = interval(_each_of(far[title], "answerable", 1) - _each_of(near[title], "answerable", 1))
         lines.append(f"- {title}: F1 of answerable questions {loss}")
     lines += [
         "",
@@ -237,10 +240,15 @@ def page(found: dict[str, Any], articles: int) -> str:
 
 
 def _row(title: str, one: dict[str, Any]) -> str:
-    values = [interval(one[which][:, at]) for which in ("answerable", "all") for at in (0, 1)]
+    values = [interval(_each_of(one, which, at)) for which in ("answerable", "all") for at in (0, 1)]
     fitted = f"{one['answer_error']:.3f}, {one['no_answer_error']:.3f}" if "answer_error" in one else ""
     speed = one["tokens"] * len(one["all"]) / one["seconds"]
     return f"| {title} | {one['tokens']:,.0f} | {' | '.join(values)} | {fitted} | {speed:,.0f} |"
+
+
+def _each_of(row: dict[str, Any], which: str, at: int) -> np.ndarray:
+    """[questions]: the exact matches (0) or the F1 (1) of a row."""
+    return np.array(row[which])[:, at]
 
 
 def _plain(value: Any) -> Any:
@@ -258,11 +266,19 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=600, help="of SQuAD; half as many of HotpotQA")
     parser.add_argument("--dialogues", type=int, default=100, help="of QuAC")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/reader.md"))
+    parser.add_argument(
+        "--only",
+        choices=("reader", "short"),
+        default="",
+        help="measure this model; what the file beside the page says of the other one stays",
+    )
     where = parser.parse_args()
-    found = measured(where)
+    kept = where.out.with_suffix(".json")
+    found = json.loads(kept.read_text()) if where.only else {"tests": {}, "quac": {}}
+    measured(where, found)
     articles = len({article_of(one) for one in squad(where.data, "test")})
     write_whole(where.out, page(found, articles))
-    write_whole(where.out.with_suffix(".json"), json.dumps(found, default=_plain) + "\n")
+    write_whole(kept, json.dumps(found, default=_plain) + "\n")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ same model to read each passage alone, for comparison. Nothing here is from dev 
 """
 
 import argparse
-import json
 import random
 import tempfile
 import time
@@ -161,16 +160,12 @@ def train(
 
 
 def save(encoder: PassageEncoder, tokenizer: PreTrainedTokenizerBase, out: Path) -> None:
-    """Writes the folder, with compact weights and a tokenizer on one line; a README.md stays."""
+    """Writes the folder, with compact weights; a README.md stays."""
     card = out / "README.md"
     said = card.read_bytes() if card.is_file() else None
     with tempfile.TemporaryDirectory() as scratch:
         encoder.model.save_pretrained(scratch)
         tokenizer.save_pretrained(scratch)
-        pretty = Path(scratch) / "tokenizer.json"
-        fields = json.loads(pretty.read_text(encoding="utf-8"))
-        small = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
-        pretty.write_text(f"{small}\n", encoding="utf-8")
         made = compact(scratch, out, overwrite=True)
     if said is not None:
         card.write_bytes(said)

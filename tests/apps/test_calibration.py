@@ -1,5 +1,6 @@
 """Scores into probabilities."""
 
+import dataclasses
 import importlib
 import json
 import math
@@ -139,14 +140,18 @@ def test_uncalibrated_is_the_softmax() -> None:
 def test_a_file_beside_the_model(tmp_path: Path) -> None:
     assert read_calibration(tmp_path) is None
     calibration = Calibration(answerable=TRUE, right=Logistic(intercept=0, margin=1, lead=0, log_tokens=-0.1))
-    write_calibration(tmp_path, calibration, error=0.02)
-    assert read_calibration(tmp_path) == calibration
+    for words in (0.0, 16.0):
+        calibration = dataclasses.replace(calibration, words=words)
+        write_calibration(tmp_path, calibration, error=0.02)
+        assert read_calibration(tmp_path) == calibration
     for wrong in ("[]", "{", '{"answerable": {}}', '{"answerable": {"margin": -1}}'):
         (tmp_path / "calibration.json").write_text(wrong)
         with pytest.raises(ValueError, match="is no calibration of a reader"):
             read_calibration(tmp_path)
     with pytest.raises(ValueError, match="margin is -1"):
         Logistic(intercept=0, margin=-1, lead=0, log_tokens=0)
+    with pytest.raises(ValueError, match=r"words is -1\.0"):
+        dataclasses.replace(calibration, words=-1.0)
 
 
 def test_a_script_fits_a_reader(
@@ -179,4 +184,4 @@ def test_a_script_fits_a_reader(
     monkeypatch.setattr(sys, "argv", ["script", "--run", str(folder), "--data", str(data)])
     module.main()
     assert "calibration.json: 24 questions" in capsys.readouterr().out
-    assert Reader(str(folder)).calibration is not None
+    assert Reader(str(folder)).calibration is not None and Reader(str(folder)).words == module.WORDS

@@ -4,12 +4,15 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from transformers import RobertaConfig, RobertaForQuestionAnswering
 
+from longspan.apps.answers import Candidate
 from longspan.apps.calibration import Calibration, Logistic, write_calibration
 from longspan.apps.reader import Reader, Reading
+from longspan.apps.surroundings import surroundings
 from longspan.conversion.position_tables import extend
 from longspan.models.longformer_heads import LongformerForQuestionAnswering
 from longspan.tasks.extractive_qa import ExtractiveQA, ExtractiveQASettings
@@ -91,6 +94,27 @@ def test_beyond_the_table_positions_begin_again(folder: Path, reader: Reader, tm
     )
 
 
+def test_words_of_the_question_draw_the_answer_near(folder: Path, reader: Reader) -> None:
+    """Weighed heavily, they decide where the answer is; which of the spans there is the model's choice."""
+    documents = [FILMS * 9, RIVER * 2 + CITIES + " " + RIVER * 3]
+    asked = "Is Paris the capital of France?"
+    around = surroundings(documents, asked)
+
+    def score(one: Candidate) -> float:
+        return float(around[one.document].at(np.array([one.start]))[0])
+
+    heavy = Reader(str(folder), precision="fp32", words=1e6)
+    best = heavy.candidates(documents, asked, 1).spans[0]
+    assert best.document == 1 and score(best) == 0
+    plain = {one[1:]: one.margin for one in reader.candidates(documents, asked, 50).spans}
+    light = Reader(str(folder), precision="fp32", words=0.5)
+    both = [one for one in light.candidates(documents, asked, 50).spans if one[1:] in plain]
+    assert len(both) > 5 and any(score(one) < -0.1 for one in both)
+    for one in both:
+        assert one.margin == pytest.approx(plain[one[1:]] + 0.5 * score(one), abs=1e-4)
+    assert reader.words == 0
+
+
 def test_documents_do_not_see_each_other(reader: Reader) -> None:
     documents = [RIVER * 7, FILMS, "", CITIES, RIVER + FILMS]
     together = reader.read(documents, ASKED, top=1, anyway=True)
@@ -102,11 +126,22 @@ def test_documents_do_not_see_each_other(reader: Reader) -> None:
     assert together.tokens > sum(one.tokens for one in alone), "the question is read with the empty one too"
 
 
-def test_attention_is_what_global_tokens_see(folder: Path, reader: Reader) -> None:
+@pytest.mark.parametrize("period", [None, 16])
+def test_attention_is_what_global_tokens_see(folder: Path, period: int | None, tmp_path: Path) -> None:
+    """But for what stands at copies of the first position, which looks like the first token."""
     bins = 5
     documents = [RIVER * 2, CITIES]
-    reading = reader.read(documents, ASKED, bins=bins)
     model = LongformerForQuestionAnswering.from_pretrained(folder).eval()
+    if period:
+        table = model.longformer.embeddings.position_embeddings
+        assert table is not None
+        rows = torch.arange(table.num_embeddings - 2) % period + 2
+        table.weight.data[2:] = table.weight.data[rows]
+        model.save_pretrained(tmp_path)
+        tiny_tokenizer().save_pretrained(tmp_path)
+        folder = tmp_path
+    reader = Reader(str(folder), precision="fp32")
+    reading = reader.read(documents, ASKED, bins=bins)
     settings = ExtractiveQASettings(max_length=512, answer_may_be_absent=False)
     task = ExtractiveQA(settings, tiny_tokenizer())
     expected = [0.0] * bins
@@ -119,7 +154,7 @@ def test_attention_is_what_global_tokens_see(folder: Path, reader: Reader) -> No
         seen = torch.stack(said.global_attentions).mean((0, 1, 2, 4)) * len(feature["input_ids"])
         for at in range(len(feature["input_ids"])):
             document = int(feature["document"][at])
-            if document >= 0:
+            if document >= 0 and (period is None or at % period):
                 place = (document and len(documents[0])) + int(feature["first_character"][at])
                 expected[place * bins // sum(map(len, documents))] += float(seen[at])
     torch.testing.assert_close(reading.attention, tuple(x / sum(expected) for x in expected))
@@ -190,6 +225,8 @@ def test_a_run_and_its_calibration(tmp_path: Path) -> None:
     assert plain.calibration is None
     sure = Logistic(intercept=2, margin=0, lead=0, log_tokens=0)
     calibration = Calibration(answerable=sure, right=sure)
+    write_calibration(run / "last", dataclasses.replace(calibration, words=2.0))
+    assert Reader(str(run)).words == 2 and Reader(str(run), words=0).words == 0
     write_calibration(run / "last", calibration)
     for source in (run, run / "last"):
         reader = Reader(str(source), precision="fp32")
@@ -220,8 +257,9 @@ def test_mistakes(folder: Path, reader: Reader, tmp_path: Path) -> None:
         (lambda: reader.read([RIVER], ASKED, bins=-1), "bins is -1"),
         (lambda: reader.candidates(RIVER, ASKED, 1), "documents is a text"),
         (lambda: Reader(str(folder), precision="fp8"), "precision is 'fp8'"),  # type: ignore[arg-type]
+        (lambda: Reader(str(folder), words=-1), "words is -1"),
         (lambda: Reader(str(tmp_path)), "no model can be loaded"),
-        (lambda: Reader(str(tiny_longformer(tmp_path / "lm"))), "is a LongformerForMaskedLM; a reader needs"),
+        (lambda: Reader(str(tiny_longformer(tmp_path / "lm"))), "is LongformerForMaskedLM; a reader needs"),
     ]
     for call_it, message in cases:
         with pytest.raises(ValueError, match=message):

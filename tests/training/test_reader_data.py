@@ -1,6 +1,7 @@
 """What the embedded reader learns from: answers stay where the questions say that they are."""
 
 import importlib
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -49,6 +50,23 @@ def test_answers_stay_in_longer_texts(reader_data: ModuleType, at: int, words: i
     whole = sum(len(one.text.split()) for one in PARAGRAPHS)
     assert len(document.text.split()) >= min(words, whole)
     assert longer.id != asked(at).id and longer.answers == (NAMES[at],)
+
+
+@given(at=st.integers(0, len(NAMES) - 1), others=st.integers(0, 10))
+@settings(deadline=None)
+def test_answers_stay_among_paragraphs_like_theirs(reader_data: ModuleType, at: int, others: int) -> None:
+    several = reader_data.among_alike(asked(at), PARAGRAPHS, others)
+    (document,) = several.documents
+    assert [document.text[span.start : span.end] for span in several.spans] == [NAMES[at]]
+    kept = [one.text for one in PARAGRAPHS if one.text in document.text]
+    assert document.text == "\n".join(kept) and PARAGRAPHS[at].text in kept
+    assert len(kept) == min(1 + others, len(PARAGRAPHS))
+
+
+def test_paragraphs_with_the_words_of_a_question_come_first(reader_data: ModuleType) -> None:
+    question = replace(asked(0), question="Which capital of 5 hills is said to be like Lima?")
+    (document,) = reader_data.among_alike(question, PARAGRAPHS, 2).documents
+    assert document.text.split("\n") == [PARAGRAPHS[at].text for at in (0, 3, 5)]
 
 
 def multi_hop(answer: str) -> MultiHopQuestion:

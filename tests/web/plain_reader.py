@@ -109,6 +109,8 @@ class PlainReader:
                         name=document.id,
                         start=start,
                         end=end,
+                        position=start / len(text),
+                        sentence=sentence[0],
                         sentence_start=sentence.start(),
                         sentence_end=sentence.end(),
                     )

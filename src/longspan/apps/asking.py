@@ -4,12 +4,12 @@ What is read depends on the question and the files alone, not on what was asked 
 gives the same answer again.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from longspan.apps.library import Library, StoredPassage
-from longspan.apps.reader import Reader
+from longspan.apps.library import Library, StoredDocument, StoredPassage
+from longspan.apps.reader import Answer, Reader
 
 READ_TOKENS = 8192
 """That are read of a library for a question, unless something else is said."""
@@ -19,31 +19,11 @@ _PASSAGES = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FoundAnswer:
-    """An answer, and where it is written."""
-
-    text: str
-    confidence: float
-    """The probability that it is right, 0..1."""
-    name: str
-    """Of the document: the file's path, or what it was called."""
-    start: int
-    """Its first character in the file's text, as longspan reads it: a paragraph a line."""
-    end: int
-    position: float
-    """How far through the document it begins, 0..1."""
-    sentence: str
-    """The sentence or sentences that it is in."""
-    sentence_start: int
-    sentence_end: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
     """What was found in a library."""
 
-    answers: tuple[FoundAnswer, ...]
-    """Best first; empty when nothing answers."""
+    answers: tuple[Answer, ...]
+    """Best first; empty when nothing answers. Documents are counted as the library lists them."""
     no_answer: float
     """The probability that what was read does not answer."""
     documents: int
@@ -91,37 +71,37 @@ def ask(
     if read is not None and read < 1:
         raise ValueError(f"read is {read}; it must be at least 1, or None")
     with library.as_it_is():
-        documents = {one.id: one for one in library.documents()}
-        is_whole = read is None or sum(one.bytes for one in documents.values()) <= read * _BYTES_A_TOKEN
+        documents = library.documents()
+        is_whole = read is None or sum(one.bytes for one in documents) <= read * _BYTES_A_TOKEN
         if is_whole:
-            parts = [_Part(one, 0, library.text(one)) for one in documents]
+            parts = [_Part(one.id, 0, library.text(one.id)) for one in documents]
         else:
             assert read is not None
             parts = _excerpts(library, question, read * _BYTES_A_TOKEN)
     found = reader.read([one.text for one in parts], question, top=top, progress=progress, anyway=anyway)
-    answers: list[FoundAnswer] = []
-    for one in found.answers:
-        part = parts[one.document]
-        answers.append(
-            FoundAnswer(
-                text=one.text,
-                confidence=one.confidence,
-                name=documents[part.document].path,
-                start=part.start + one.start,
-                end=part.start + one.end,
-                position=(part.start + one.start) / max(documents[part.document].characters, 1),
-                sentence=part.text[one.sentence_start : one.sentence_end],
-                sentence_start=part.start + one.sentence_start,
-                sentence_end=part.start + one.sentence_end,
-            )
-        )
     return Asked(
-        answers=tuple(answers),
+        answers=tuple(_in_library(one, parts[one.document], documents) for one in found.answers),
         no_answer=found.no_answer,
         documents=len(documents),
         is_whole=is_whole,
         tokens=found.tokens,
         seconds=found.seconds,
+    )
+
+
+def _in_library(answer: Answer, part: _Part, documents: Sequence[StoredDocument]) -> Answer:
+    """An answer of a part, told of the whole document."""
+    number = next(at for at, one in enumerate(documents) if one.id == part.document)
+    whole = documents[number]
+    return replace(
+        answer,
+        document=number,
+        name=whole.path,
+        start=part.start + answer.start,
+        end=part.start + answer.end,
+        position=(part.start + answer.start) / whole.characters,
+        sentence_start=part.start + answer.sentence_start,
+        sentence_end=part.start + answer.sentence_end,
     )
 
 

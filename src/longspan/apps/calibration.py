@@ -62,6 +62,12 @@ class Calibration:
     """Whether the documents answer, by the best margin; it knows no lead."""
     right: Logistic
     """Whether an answer is right, where they do."""
+    words: float = 0.0
+    """At least 0: what was added to scores for words of the question around a span, as in `Reader`."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.words < math.inf:
+            raise ValueError(f"words is {self.words}; it must be at least 0")
 
     def probabilities(self, margins: Sequence[float], tokens: int) -> Probabilities:
         """Of answers with these margins, best first, in a text of so many tokens."""
@@ -116,8 +122,12 @@ class Outcome:
     tokens: int
 
 
-def fit(outcomes: Sequence[Outcome]) -> Calibration:
+def fit(outcomes: Sequence[Outcome], *, words: float = 0.0) -> Calibration:
     """The coefficients under which the outcomes are likeliest.
+
+    Args:
+        outcomes: of a reader.
+        words: its weight of words.
 
     Raises:
         ValueError: there are no questions of one kind, answered or not, right or wrong.
@@ -133,6 +143,7 @@ def fit(outcomes: Sequence[Outcome]) -> Calibration:
     return Calibration(
         answerable=fit_logistic(everything, [one.is_answerable for one in outcomes]),
         right=fit_logistic(rows, right),
+        words=words,
     )
 
 
@@ -227,6 +238,10 @@ def read_calibration(folder: Path) -> Calibration | None:
         return None
     try:
         record: Any = json.loads(path.read_text(encoding="utf-8"))
-        return Calibration(answerable=Logistic(**record["answerable"]), right=Logistic(**record["right"]))
+        return Calibration(
+            answerable=Logistic(**record["answerable"]),
+            right=Logistic(**record["right"]),
+            words=float(record.get("words", 0.0)),
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is no calibration of a reader: {error}") from error

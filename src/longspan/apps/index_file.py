@@ -46,7 +46,10 @@ class IndexFile:
                 self._base.close()
                 raise
         except (OSError, sqlite3.Error) as error:
-            raise ValueError(f"{path} cannot be used as an index: {error}") from error
+            # "File exists", says the system where a folder would have to be.
+            is_file = isinstance(error, FileExistsError | NotADirectoryError)
+            why = "it is in a file, not in a folder" if is_file else getattr(error, "strerror", error)
+            raise ValueError(f"{path} cannot be used as an index: {why}") from error
 
     def __enter__(self) -> Self:
         return self
@@ -116,6 +119,13 @@ class IndexFile:
 
 
 def index_place(name: str) -> Path:
-    """Where an index is kept unless another place is named: in the user's cache."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    """Where an index is kept unless another place is named: in the user's cache.
+
+    Raises:
+        ValueError: nobody says where that is.
+    """
+    try:
+        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError as error:
+        raise ValueError("there is no home folder, and XDG_CACHE_HOME names no cache") from error
     return Path(home, "longspan", "index", f"{name}.sqlite")

@@ -3,9 +3,11 @@
 The model is from a run of the task `qa`, or any of transformers' with a head for question answering. A
 Longformer reads each document in one pass, however long: where a text is longer than its table of positions,
 positions begin again, as `lengthen` would have copied them. Other models read windows. Documents never see
-each other; their answers are compared by how far each exceeds "no answer" in its own input.
+each other; their answers are compared by how far each exceeds "no answer" in its own input. What a span has
+around it of the question's words is added to its score.
 """
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -23,10 +25,12 @@ from longspan.apps.calibration import Calibration, Probabilities, read_calibrati
 from longspan.apps.given import Given, documents_of
 from longspan.apps.other_windows import window_of, with_window
 from longspan.apps.precision import bf16_is_faster
-from longspan.apps.sources import fields_of_model, run_of, tokenizer_of
+from longspan.apps.sources import run_of, tokenizer_of
+from longspan.apps.surroundings import Surroundings, surroundings
 from longspan.apps.watching import Shares, after, global_attention
 from longspan.data.examples import Document, Question
 from longspan.embedded import READER
+from longspan.models.hub import model_fields
 from longspan.models.longformer import LongformerModel
 from longspan.tasks.extractive_qa import ExtractiveQA, ExtractiveQASettings
 from longspan.tasks.models import ModelSettings, inputs_of
@@ -63,8 +67,12 @@ class Answer:
     """Its first character in that document."""
     end: int
     """The character after its last."""
+    position: float
+    """How far through the document it begins, 0..1."""
+    sentence: str
+    """The sentence, or the sentences, that it is in."""
     sentence_start: int
-    """The first character of the sentence, or of the sentences, that it is in."""
+    """The first character of them in the document."""
     sentence_end: int
 
 
@@ -81,8 +89,9 @@ class Reading:
     seconds: float
     attention: tuple[float, ...]
     """The share of the question's attention that goes to each of equal parts of all documents' characters,
-    one document after the other; they sum to 1, and a document weighs as much as it has tokens. Empty where
-    it was not asked for, or the model has no global tokens."""
+    one document after the other; they sum to 1, and a document weighs as much as it has tokens. Tokens at
+    copies of the first position count as none. Empty where it was not asked for, or the model has no global
+    tokens."""
 
 
 class Candidates(NamedTuple):
@@ -103,20 +112,33 @@ class Reader:
         source: folder of a run of the task `qa`, of a model, or a name on the Hub; None for the one that
             comes with longspan.
         precision: bf16 computes products in half precision; auto does where the processor is faster with it.
+        words: what is added to the score of a span that has all words of the question near it, compared with
+            one that has none, and once more for its paragraph, as `surroundings` counts them. None for the
+            weight that the model's confidence was fitted with, which is 0 where it was not.
 
     Raises:
-        ValueError: there is no such model, or it does not answer questions.
+        ValueError: there is no such model, or it does not answer questions; an argument is wrong.
     """
 
-    def __init__(self, source: str | Path | None = None, *, precision: Precision = "auto") -> None:
+    def __init__(
+        self,
+        source: str | Path | None = None,
+        *,
+        precision: Precision = "auto",
+        words: float | None = None,
+    ) -> None:
         if precision not in ("auto", "fp32", "bf16"):
             raise ValueError(f"precision is {precision!r}; it must be auto, fp32 or bf16")
+        if words is not None and not 0 <= words < math.inf:
+            raise ValueError(f"words is {words}; it must be at least 0")
         if source is None and not READER.exists():
             raise ValueError("no reader comes with this installation of longspan; name a model")
         source = str(READER if source is None else source)
         run, checkpoint = run_of(source)
         task, model = _trained(run, checkpoint) if run is not None else _pretrained(source)
         self.calibration: Calibration | None = read_calibration(run / checkpoint if run else Path(source))
+        fitted = self.calibration.words if self.calibration is not None else 0.0
+        self.words = fitted if words is None else words
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self._model = model.eval().to(self._device)
         self._encoder = next((one for one in model.modules() if isinstance(one, LongformerModel)), None)
@@ -209,6 +231,7 @@ class Reader:
         lengths = np.array([len(one["input_ids"]) for one in features], dtype=np.int64)
         shares = Shares([len(text) for text in documents], bins)
         wants_attention = bins > 0 and self.task.settings.global_tokens
+        around = surroundings(documents, question) if self.words else []
         spans: list[Candidate] = []
         done, whole = 0, int(lengths.sum())
 
@@ -221,10 +244,10 @@ class Reader:
             for piece in padded_pieces(order, lengths, _BATCH_TOKENS):
                 inputs = [features[at] for at in piece]
                 tokens = int(lengths[piece].sum())
-                found, seen = self._run(inputs, count * _SPANS, wants_attention, tokens, advance)
+                found, seen = self._run(inputs, around, count * _SPANS, wants_attention, tokens, advance)
                 spans += found
                 for one, share in zip(inputs, seen, strict=False):
-                    shares.add(one, share)
+                    shares.add(one, share.masked_fill(self._like_the_first(len(share)), 0.0))
                 done += tokens
         return Candidates(distinct(spans, documents, count), whole, shares.whole())
 
@@ -266,6 +289,7 @@ class Reader:
     def _run(
         self,
         features: Sequence[Feature],
+        around: Sequence[Surroundings],
         count: int,
         wants_attention: bool,
         tokens: int,
@@ -291,20 +315,39 @@ class Reader:
         found = [
             candidate
             for row in range(len(features))
-            for candidate in self._candidates(said, batch, row, lengths[row], count)
+            for candidate in self._candidates(said, batch, row, lengths[row], around, count)
         ]
         return found, shares.split(lengths) if seen else ()
 
     def _positions(self, batch: Batch) -> dict[str, Tensor]:
         """Positions that begin again where the model's table ends: the rows that `lengthen` would copy."""
-        table = None if self._encoder is None else self._encoder.embeddings.position_embeddings
-        if table is None:
+        if self._encoder is None:
             return {}
-        first = (table.padding_idx or 0) + 1
         places = torch.arange(batch["input_ids"].shape[1], device=self._device)
-        return {"position_ids": (places % (table.num_embeddings - first) + first)[None]}
+        return {"position_ids": self._encoder.embeddings.rows_of(places)[None]}
 
-    def _candidates(self, said: Any, batch: Batch, row: int, length: int, count: int) -> list[Candidate]:
+    def _like_the_first(self, length: int) -> Tensor:
+        """[length] bool: places of an input that the model cannot tell from the first one.
+
+        The first token of a text gets most of the attention that has nowhere to go, and where positions are
+        copies, so do those that stand at its copies, whatever they say.
+        """
+        assert self._encoder is not None
+        table = self._encoder.embeddings.position_embeddings
+        if table is None:
+            return torch.zeros(length, dtype=torch.bool)
+        rows = table.weight[self._encoder.embeddings.rows_of(torch.arange(length, device=self._device))]
+        return (rows == rows[:1]).all(1).cpu()
+
+    def _candidates(
+        self,
+        said: Any,
+        batch: Batch,
+        row: int,
+        length: int,
+        around: Sequence[Surroundings],
+        count: int,
+    ) -> list[Candidate]:
         """The best spans of an input."""
         start, end = (said[name][row, :length].float().cpu() for name in ("start_logits", "end_logits"))
         document, first, last = (
@@ -313,6 +356,8 @@ class Reader:
         # An answer may contain white space, but neither begin nor end with it.
         blank = first == last
         no_answer = float(start[0] + end[0])
+        if around:
+            start = start + self.words * _scores_of_places(around, document, first)
         spans = disjoint_spans(
             start.masked_fill(blank, -torch.inf),
             end.masked_fill(blank, -torch.inf),
@@ -328,6 +373,15 @@ class Reader:
         ]
 
 
+def _scores_of_places(around: Sequence[Surroundings], document: Tensor, first: Tensor) -> Tensor:
+    """[length] fp32: of the surroundings of each token; 0 for tokens that are of no document."""
+    scores = torch.zeros(len(document))
+    for at in document[document >= 0].unique().tolist():
+        here = document == at
+        scores[here] = torch.from_numpy(around[at].at(first[here].numpy())).float()
+    return scores
+
+
 def _trained(run: Path, checkpoint: Literal["best", "last"]) -> tuple[ExtractiveQA, nn.Module]:
     task = RunFolder(run).recipe().task
     if task != ExtractiveQA.name:
@@ -338,10 +392,10 @@ def _trained(run: Path, checkpoint: Literal["best", "last"]) -> tuple[Extractive
 
 def _pretrained(source: str) -> tuple[ExtractiveQA, nn.Module]:
     """A model without a run."""
-    fields = fields_of_model(source)
-    named = fields.get("architectures") or ["nothing"]
-    if not named[0].endswith("ForQuestionAnswering"):
-        raise ValueError(f"{source!r} is a {named[0]}; a reader needs a model for question answering")
+    fields = model_fields(source)
+    kind = (fields.get("architectures") or ["a model without a head"])[0]
+    if not kind.endswith("ForQuestionAnswering"):
+        raise ValueError(f"{source!r} is {kind}; a reader needs a model for question answering")
     # Two rows of a table may be for no position, as RoBERTa's are.
     most = int(fields.get("max_position_embeddings") or 514) - 2
     settings = ExtractiveQASettings(max_length=most, stride=min(128, most // 4), answer_may_be_absent=True)
@@ -359,6 +413,8 @@ def _answer(one: Candidate, document: Document, confidence: float) -> Answer:
         name=document.id,
         start=one.start,
         end=one.end,
+        position=one.start / len(text),
+        sentence=text[sentence_start:sentence_end],
         sentence_start=sentence_start,
         sentence_end=sentence_end,
     )

@@ -5,7 +5,7 @@ array. Two words of a library and a query that have the same hash are too rare t
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Self
 from zlib import crc32
 
@@ -39,27 +39,37 @@ class PassageWords(NamedTuple):
             np.concatenate([one.lengths for one in parts]), np.concatenate([one.hashes for one in parts])
         )
 
+    def counts(self, query: str) -> Iterator[np.ndarray]:
+        """How often each passage has a word of a query: [passages] int64 for one word after the other."""
+        count, ends = len(self.lengths), self.lengths.cumsum()
+        for word in _hashes(words_of_question(query)):
+            places = np.searchsorted(ends, np.flatnonzero(self.hashes == word), side="right")
+            yield np.bincount(places, minlength=count)
+
     def shares(self, query: str) -> np.ndarray:
         """How much of a query each passage has: [passages] fp32, from 0 to 1.
 
         Words that few passages have count more, and more in a short passage than in a long one. With all
         words of the query a share is near 1 only where each is there many times.
         """
-        count = len(self.lengths)
-        wanted = _hashes(words_of_question(query))
-        if not count or not len(wanted):
-            return np.zeros(count, np.float32)
-        ends = self.lengths.cumsum()
-        damping = K1 * (1 - B + B * self.lengths / max(self.lengths.mean(), 1.0))
-        total, most = np.zeros(count), 0.0
-        for word in wanted:
-            places = np.searchsorted(ends, np.flatnonzero(self.hashes == word), side="right")
-            many = np.bincount(places, minlength=count)
-            having = np.count_nonzero(many)
-            rarity = math.log(1 + (count - having + 0.5) / (having + 0.5))
-            total += rarity * many * (K1 + 1) / (many + damping)
-            most += rarity * (K1 + 1)
-        return (total / most).astype(np.float32)
+        return shares(self.lengths, self.counts(query)).astype(np.float32)
+
+
+def shares(lengths: np.ndarray, counts: Iterable[np.ndarray]) -> np.ndarray:
+    """How much of what is looked for each passage has: [passages] fp64, from 0 to 1.
+
+    Args:
+        lengths: [passages], words that each has.
+        counts: for every word that is looked for, [passages], how often each has it.
+    """
+    total, most = np.zeros(len(lengths)), 0.0
+    damping = K1 * (1 - B + B * lengths / max(lengths.mean(), 1.0)) if len(lengths) else total
+    for many in counts:
+        having = np.count_nonzero(many)
+        rarity = math.log(1 + (len(lengths) - having + 0.5) / (having + 0.5))
+        total += rarity * many * (K1 + 1) / (many + damping)
+        most += rarity * (K1 + 1)
+    return total / most if most else total
 
 
 def _hashes(several: Sequence[str]) -> np.ndarray:

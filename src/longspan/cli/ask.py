@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from longspan.cli.documents import STANDARD_INPUT, Words, documents_and_words, standard_input
 from longspan.cli.errors import FailedCheckError, user_mistakes
+from longspan.cli.kept import place_of_index
 from longspan.cli.options import AsJson, Flag, at_least_one
 from longspan.cli.output import print_json
 from longspan.cli.progress import bar
 
 if TYPE_CHECKING:
-    from longspan.apps.asking import Asked, FoundAnswer
+    from longspan.apps.asking import Asked
     from longspan.apps.library import Library
+    from longspan.apps.reader import Answer
 
 EXAMPLES = """\
   longspan ask contract.pdf "When does it end?" --model runs/reader
@@ -83,7 +85,7 @@ def _library(paths: Sequence[Path], index: Path | None) -> "Generator[Library]":
     files = [path for path in paths if str(path) != STANDARD_INPUT]
     with user_mistakes():
         reads_input = len(files) < len(paths)
-        library = Library(None if reads_input else index or usual_place(files))
+        library = Library(None if reads_input else place_of_index(index, lambda: usual_place(files)))
     with library:
         with user_mistakes(), bar("looking at files") as progress:
             named = [path for path in files if not path.is_dir()]
@@ -113,7 +115,7 @@ def _print(found: "Asked") -> None:
         console.print(Text(f"{one.name}, character {one.start:,}, {one.position:.0%} through", "dim"))
 
 
-def highlighted(one: "FoundAnswer") -> Any:
+def highlighted(one: "Answer") -> Any:
     """The sentence of an answer, for a terminal, with the answer in it."""
     from rich.text import Text
 

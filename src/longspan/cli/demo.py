@@ -10,7 +10,8 @@ from longspan.cli.output import print_json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from longspan.apps.asking import Asked, FoundAnswer
+    from longspan.apps.asking import Asked
+    from longspan.apps.reader import Answer
 
 EXAMPLES = """\
   longspan demo
@@ -80,7 +81,7 @@ def demo(*, as_json: AsJson = False) -> None:
         print_json({"questions": said, "seconds": seconds, "peak_bytes": memory})
 
 
-def _show(console: "Console", one: "FoundAnswer", text: str) -> None:
+def _show(console: "Console", one: "Answer", text: str) -> None:
     from rich.text import Text
 
     chapters = [line for line in text[: one.start].splitlines() if line.startswith("Chapter ")]
