@@ -269,7 +269,6 @@ def test_answers_are_walked_through(page: Any) -> None:
     page.wait_for_selector("mark.chosen[data-answer='1']")
 
 
-@pytest.mark.xfail(strict=True, reason="a tapped answer does not bring its place into sight yet")
 def test_a_phone_goes_from_an_answer_to_its_place(browser: Any, address: str) -> None:
     size = {"width": 360, "height": 640}
     page = opened(browser, address, viewport=size, is_mobile=True, has_touch=True)

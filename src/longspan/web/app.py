@@ -30,6 +30,7 @@ from longspan.web.refusals import Refusal, answer_refusals
 from longspan.web.samples import Sample
 from longspan.web.sessions import Session, Sessions, Text
 from longspan.web.settings import ServeSettings
+from longspan.web.turns import Turns
 
 STATIC = Path(__file__).parent / "static"
 _QUESTION_BYTES = 64 * 2**10
@@ -87,7 +88,7 @@ def create_app(
     settings = settings or ServeSettings()
     sessions = Sessions(settings)
     jobs = Jobs(settings.max_waiting)
-    uploads = asyncio.Semaphore(settings.max_uploads)
+    uploads = Turns(settings.max_uploads, settings.max_waiting_uploads)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
@@ -156,7 +157,7 @@ def create_app(
     ) -> dict[str, Any]:
         _check_length(request, settings.max_upload_bytes)
         sessions.check_room(session)
-        async with uploads:
+        async with uploads.next():
             content = await _body(request, settings.max_upload_bytes, settings)
             return await _unless_gone(request, kept(session, clean_name(name), content))
 
@@ -165,7 +166,7 @@ def create_app(
         sample = next((one for one in samples if one.title == name), None)
         if sample is None:
             raise Refusal(404, f"there is no sample {name!r}")
-        async with uploads:
+        async with uploads.next():
             content = await asyncio.to_thread(sample.path.read_bytes)
             return await kept(session, sample.path.name, content, sample.title)
 

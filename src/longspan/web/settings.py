@@ -1,4 +1,4 @@
-"""What a server may be told, and what follows from it: every limit that a client meets is here."""
+"""What a server may be told, and what follows from it: every limit that a request meets is here."""
 
 from dataclasses import dataclass, fields
 
@@ -23,6 +23,8 @@ class ServeSettings:
     """Questions that wait while another one is answered; more are refused."""
     max_uploads: int = 4
     """Files that are received and read at the same time; others wait."""
+    max_waiting_uploads: int = 64
+    """Files that wait for that; more are refused."""
     upload_seconds: int = 30
     """That a client may leave a half-sent file without a byte, and that reading the file may take."""
     receive_seconds: int = 300

@@ -279,7 +279,7 @@ async function goToAnswer(number) {
 /** Goes to an answer that the user picked: on a phone the text may be out of sight. */
 async function pickAnswer(number) {
   await goToAnswer(number);
-  byId("reading").scrollIntoView({ block: "nearest" });
+  byId("text").scrollIntoView({ block: "nearest" });
 }
 
 function walk(step) {
@@ -382,7 +382,7 @@ function column(answer, cost) {
   const go = (share) => {
     show();
     goToShare(share);
-    byId("reading").scrollIntoView({ block: "nearest" });
+    byId("text").scrollIntoView({ block: "nearest" });
   };
   const pairs = cost ? ` ${about(cost.pairs)} pairs of tokens.` : "";
   return node(
