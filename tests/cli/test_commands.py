@@ -3,19 +3,13 @@
 import csv
 import json
 import struct
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.cli.running import longspan
+
 TINY = ["--heads", "1", "--head-dim", "8", "--window", "16", "--repetitions", "1", "--threads", "1"]
-
-
-def longspan(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    program = "from longspan.cli.main import main; main()"
-    command = [sys.executable, "-c", program, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
 
 
 def png_size(path: Path) -> tuple[int, int]:
@@ -47,7 +41,8 @@ def test_version(tmp_path: Path) -> None:
         (["bench", "attention", "--lengths", "0"], "at least 1"),
         (["bench", "attention", "--max-seconds", "0"], "above 0"),
         (["bench", "kernel", "--only", "speed"], "dropout"),
-        (["bench", "kernel", "--threads", "0"], "at least 1"),
+        (["bench", "kernel", "--threads", "0"], "1 to 1024"),
+        (["bench", "training", "--product-size", "0"], "--product-size is 0"),
         (["bench", "model", "--only", "speed"], "long-document"),
         (["bench", "model", "--repetitions", "0"], "at least 1"),
         (["bench", "model", "--hidden-size", "100"], "multiple of heads"),

@@ -1,7 +1,6 @@
 """`longspan data stats` as a user runs it."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,12 +10,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-
-def longspan(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    program = "from longspan.cli.main import main; main()"
-    command = [sys.executable, "-c", program, *arguments]
-    environment = os.environ | environment
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, env=environment)
+from tests.cli.running import longspan
 
 
 @pytest.fixture

@@ -10,17 +10,11 @@ import pytest
 from safetensors import SafetensorError
 
 from longspan.cli.errors import FailedCheckError, UsageError, judged
-from longspan.cli.main import app, main
+from longspan.cli.main import app
+from tests.cli.running import ends
 
 Captured = pytest.CaptureFixture[str]
 MISTAKE = ["data", "stats", "nowhere.jsonl", "--format", "imdb"]
-
-
-def ends(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main(list(arguments))
-    assert isinstance(stop.value.code, int)
-    return stop.value.code
 
 
 @pytest.fixture

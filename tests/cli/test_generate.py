@@ -1,14 +1,14 @@
 """`longspan generate` on tiny models."""
 
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from transformers.utils import logging
 
-from longspan.cli.main import main
+from tests.cli.running import ends
 from tests.models.test_causal_lm import tiny
 from tests.tasks.tiny import tiny_tokenizer
+
+pytestmark = pytest.mark.usefixtures("loudness")
 
 
 @pytest.fixture(scope="module")
@@ -18,24 +18,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run
 
 
-@pytest.fixture(autouse=True)
-def loudness() -> Generator[None]:
-    """The command makes transformers quiet, which only matters when it runs in this process."""
-    verbosity = logging.get_verbosity()
-    yield
-    logging.set_verbosity(verbosity)
-    logging.enable_progress_bar()
-
-
-def run(*arguments: str | Path) -> int | str | None:
-    """The exit code of the command."""
-    with pytest.raises(SystemExit) as stopped:
-        main(["generate", *map(str, arguments)])
-    return stopped.value.code
-
-
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
-    assert run(*arguments) == 0
+    assert ends("generate", *arguments) == 0
     return capsys.readouterr().out
 
 
@@ -55,7 +39,7 @@ def test_a_model_of_bytes_writes_on(model: Path, tmp_path: Path, capsys: pytest.
 def test_a_model_with_a_tokenizer_writes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tokenizer = tiny_tokenizer()
     tiny(vocab_size=len(tokenizer)).save_pretrained(tmp_path)
-    assert run(tmp_path) == 2
+    assert ends("generate", tmp_path) == 2
     assert "has no tokenizer, and its vocabulary of 400 is not bytes" in capsys.readouterr().err
     tokenizer.save_pretrained(tmp_path)
     assert printed(capsys, tmp_path, "--prompt", "The city", "--max-tokens", "5").strip()
@@ -70,7 +54,7 @@ def test_a_prompt_of_bytes_may_be_any(
     tokenizer = tiny_tokenizer()
     tiny(vocab_size=len(tokenizer)).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
-    assert run(tmp_path, "--prompt-file", file) == 2
+    assert ends("generate", tmp_path, "--prompt-file", file) == 2
     assert "whose byte 0 is not UTF-8; a model with a tokenizer reads text" in capsys.readouterr().err
 
 
@@ -89,10 +73,10 @@ def test_a_prompt_of_bytes_may_be_any(
 def test_mistakes_are_one_line(
     model: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(model, *arguments) == 2
+    assert ends("generate", model, *arguments) == 2
     assert message in capsys.readouterr().err
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(tmp_path) == 2
+    assert ends("generate", tmp_path) == 2
     assert "has no model" in capsys.readouterr().err

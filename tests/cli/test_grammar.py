@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from cyclopts import App
 
-from longspan.cli.main import app, main
+from longspan.cli.main import app
 from tests.architecture.documents import arguments_of
+from tests.cli.running import ends
 
 SAID_OTHERWISE = {"output", "input", "dest", "destination", "model_path", "max_new_tokens", "json", "quiet"}
 ON_OR_OFF = {"--no-training", "--no-whole-documents"}
@@ -74,9 +75,7 @@ def test_bash_completes(
     bash = shutil.which("bash")
     if bash is None:
         pytest.skip("bash is not installed")
-    with pytest.raises(SystemExit) as done:
-        main(["completion", "bash"])
-    assert not done.value.code
+    assert ends("completion", "bash") == 0
     script = tmp_path / "longspan.bash"
     script.write_text(capsys.readouterr().out)
     typed = " ".join(words)
@@ -94,6 +93,5 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_shells_get_a_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["completion", shell])
+    assert ends("completion", shell) == 0
     assert "lengthen" in capsys.readouterr().out

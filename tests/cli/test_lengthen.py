@@ -3,30 +3,15 @@
 import json
 import subprocess
 import sys
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from transformers.utils import logging
 
-from longspan.cli.main import main
 from longspan.models.longformer_heads import LongformerForMaskedLM
+from tests.cli.running import ends, longspan, mistake
 from tests.conversion.short_models import assert_same, inputs, outputs, short_model
 
-
-def longspan(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    program = "from longspan.cli.main import main; main()"
-    command = [sys.executable, "-c", program, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
-
-
-@pytest.fixture(autouse=True)
-def loudness() -> Generator[None]:
-    """The command makes transformers quiet, which only matters when it runs in this process."""
-    verbosity = logging.get_verbosity()
-    yield
-    logging.set_verbosity(verbosity)
-    logging.enable_progress_bar()
+pytestmark = pytest.mark.usefixtures("loudness")
 
 
 @pytest.fixture
@@ -70,9 +55,7 @@ def test_options_arrive(short: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "long").mkdir()
     (tmp_path / "long" / "old").touch()
     options = ["--into", "same", "--positions", "random", "--seed", "3", "--overwrite", "--max-length", "64"]
-    with pytest.raises(SystemExit) as stopped:
-        main(["lengthen", "short", "long", *options])
-    assert not stopped.value.code
+    assert ends("lengthen", "short", "long", *options) == 0
     config = json.loads((tmp_path / "long" / "config.json").read_text())
     assert config["model_type"] == "roberta"
     made = config["longspan"]
@@ -106,12 +89,5 @@ def test_mistake_is_one_line_and_writes_nothing(
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
     before = sorted(tmp_path.rglob("*"))
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as stopped:
-        main(["lengthen", *arguments])
-    assert stopped.value.code == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("longspan: ") and len(said.err.splitlines()) == 1
-    assert hint in said.err
+    assert hint in mistake(capsys, "lengthen", *arguments)
     assert sorted(tmp_path.rglob("*")) == before

@@ -1,28 +1,19 @@
 """`longspan search` with a tiny model."""
 
 import json
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from transformers.utils import logging
 
-from longspan.cli.main import main
+from tests.cli.running import ends, mistake
 from tests.tasks.tiny import tiny_roberta
+
+pytestmark = pytest.mark.usefixtures("loudness")
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_roberta(tmp_path_factory.mktemp("model"))
-
-
-@pytest.fixture(autouse=True)
-def loudness() -> Generator[None]:
-    """The command makes transformers quiet, which only matters when it runs in this process."""
-    verbosity = logging.get_verbosity()
-    yield
-    logging.set_verbosity(verbosity)
-    logging.enable_progress_bar()
 
 
 @pytest.fixture
@@ -34,16 +25,9 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def run(*arguments: str | Path) -> int | str | None:
-    """The exit code of the command."""
-    with pytest.raises(SystemExit) as stopped:
-        main(["search", *map(str, arguments)])
-    return stopped.value.code
-
-
 def test_passages_as_json(model: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     index = folder.parent / "index.sqlite"
-    assert run(folder, "Which river?", "--model", model, "--index", index, "--json") == 0
+    assert ends("search", folder, "Which river?", "--model", model, "--index", index, "--json") == 0
     said = json.loads(capsys.readouterr().out)
     records = said["passages"]
     assert said["query"] == "Which river?"
@@ -51,7 +35,7 @@ def test_passages_as_json(model: Path, folder: Path, capsys: pytest.CaptureFixtu
     assert records[0]["score"] >= records[1]["score"] and index.exists()
     (folder / "b.txt").write_text("Nobody read it.")
     (folder / "a.txt").unlink()
-    assert run(folder, "Which river?", "--model", model, "--index", index, "--json") == 0
+    assert ends("search", folder, "Which river?", "--model", model, "--index", index, "--json") == 0
     (record,) = json.loads(capsys.readouterr().out)["passages"]
     assert record["text"] == "Nobody read it."
 
@@ -61,15 +45,14 @@ def test_passages_for_people(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder.parent / "cache"))
     (folder / "c.docx").write_bytes(b"broken")
-    assert run(folder / "a.txt", folder, "river", "--model", model, "--top", "1") == 0
+    assert ends("search", folder / "a.txt", folder, "river", "--model", model, "--top", "1") == 0
     said = capsys.readouterr()
     assert said.out.count("characters 0-") == 1 and "c.docx" in said.err
     assert (folder.parent / "cache" / "longspan" / "index" / "vectors.sqlite").exists()
 
 
 def test_no_documents(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(tmp_path, "river", "--model", model) == 2
-    assert "there is no document in" in capsys.readouterr().err
+    assert "there is no document in" in mistake(capsys, "search", tmp_path, "river", "--model", model)
 
 
 @pytest.mark.parametrize(
@@ -82,5 +65,4 @@ def test_no_documents(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     ],
 )
 def test_mistakes(arguments: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(*arguments) == 2
-    assert says in capsys.readouterr().err
+    assert says in mistake(capsys, "search", *arguments)

@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from longspan.cli.main import main
 from tests.apps.tiny_reader import tiny_reader
+from tests.cli.running import mistake
 
 PROGRAM = "from longspan.cli.main import main; main()"
 
@@ -43,10 +43,7 @@ def test_the_page_is_served_until_ctrl_c(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["serve", *arguments])
-    assert ended.value.code == 2
-    assert message in capsys.readouterr().err
+    assert message in mistake(capsys, "serve", *arguments)
 
 
 def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,6 +51,5 @@ def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(SystemExit):
-            main(["serve", "--port", str(port)])
-    assert f"cannot listen at 127.0.0.1, port {port}: " in capsys.readouterr().err
+        said = mistake(capsys, "serve", "--port", port)
+    assert f"cannot listen at 127.0.0.1, port {port}: " in said

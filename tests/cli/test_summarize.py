@@ -4,24 +4,23 @@ import io
 import json
 import shutil
 import sys
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from transformers.utils import logging
 
 from longspan.apps.summarizer import Summarizer
-from longspan.cli.main import main
 from longspan.data.examples import SummarizedDocument
 from longspan.training.loop import train
 from longspan.training.recipe import read_recipe
+from tests.cli.running import ends, mistake
 from tests.data.small_pdf import small_pdf
 from tests.tasks.tiny import tiny_led, tiny_longformer
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 SENTENCES = ["The river is long.", "Ada wrote a book.", "It was a good film.", "Nobody read it."]
+pytestmark = pytest.mark.usefixtures("loudness")
 
 
 def trained(folder: Path, sample: str, model: Path, *more: str) -> Path:
@@ -49,15 +48,6 @@ def writes(led: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return trained(run, "summarization", led, "--settings.max_summary_length=8")
 
 
-@pytest.fixture(autouse=True)
-def loudness() -> Generator[None]:
-    """The command makes transformers quiet, which only matters when it runs in this process."""
-    verbosity = logging.get_verbosity()
-    yield
-    logging.set_verbosity(verbosity)
-    logging.enable_progress_bar()
-
-
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
     path = tmp_path / "a.txt"
@@ -65,33 +55,26 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
-def run(*arguments: str | Path) -> int | str | None:
-    """The exit code of the command."""
-    with pytest.raises(SystemExit) as stopped:
-        main(["summarize", *map(str, arguments)])
-    return stopped.value.code
-
-
 def test_a_model_comes_with_the_package(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(text, "--sentences", "2", "--json") == 0
+    assert ends("summarize", text, "--sentences", "2", "--json") == 0
     said = capsys.readouterr()
     record = json.loads(said.out)
     assert said.err == "" and len(record["sentences"]) == 2 and record["tokens_read"] == record["tokens"]
     assert set(record["text"].splitlines()) <= set(SENTENCES)
     # Knowing what is asked, it chooses otherwise; told nothing else, it says itself how much.
-    assert run(text, "--query", "Who wrote a book?", "--json") == 0
+    assert ends("summarize", text, "--query", "Who wrote a book?", "--json") == 0
     assert json.loads(capsys.readouterr().out)["sentences"]
 
 
 def test_sentences_are_chosen(chooses: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(text, "--model", chooses, "--sentences", "2") == 0
+    assert ends("summarize", text, "--model", chooses, "--sentences", "2") == 0
     said = capsys.readouterr()
     lines = said.out.splitlines()
     assert len(lines) == 2 and set(lines) <= set(SENTENCES)
     assert said.err == "", "all of it is read, however long"
-    assert run(text, "--model", chooses / "last", "--sentences", "2") == 0
+    assert ends("summarize", text, "--model", chooses / "last", "--sentences", "2") == 0
     assert capsys.readouterr().out == said.out
-    assert run(text, "--model", chooses, "--words", "4", "--query", "Who?", "--json") == 0
+    assert ends("summarize", text, "--model", chooses, "--words", "4", "--query", "Who?", "--json") == 0
     record = json.loads(capsys.readouterr().out)
     assert record["text"] == (SENTENCES * 3)[record["sentences"][0]]
     assert record["tokens"] == record["tokens_read"] > 64
@@ -102,7 +85,7 @@ def test_summaries_are_written(
     kind: str, writes: Path, led: Path, text: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = writes if kind == "run" else led
-    assert run(text, "--model", model, "--beams", "1", "--max-tokens", "6", "--json") == 0
+    assert ends("summarize", text, "--model", model, "--beams", "1", "--max-tokens", "6", "--json") == 0
     said = capsys.readouterr()
     record = json.loads(said.out)
     assert record["sentences"] is None and record["text"] and record["name"] == str(text)
@@ -148,14 +131,14 @@ def test_documents_of_all_kinds_and_standard_input(
     (tmp_path / "a.pdf").write_bytes(small_pdf([SENTENCES]))
     wanted = ("--model", chooses, "--sentences", "1")
     files = [tmp_path / name for name in ("a.md", "a.html", "a.pdf")]
-    assert run(*files, *wanted) == 0
+    assert ends("summarize", *files, *wanted) == 0
     first, *others = capsys.readouterr().out.strip().split("\n\n")[1::2]
     summaries = [first.splitlines()[0], *(one.splitlines()[0] for one in others)]
     assert len(summaries) == 3 and set(summaries) <= set(SENTENCES)
     for names in ([], ["-"]):
         content: Any = io.TextIOWrapper(io.BytesIO("\n\n".join(SENTENCES).encode()))
         monkeypatch.setattr(sys, "stdin", content)
-        assert run(*names, *wanted) == 0
+        assert ends("summarize", *names, *wanted) == 0
         assert capsys.readouterr().out.strip() in SENTENCES
 
 
@@ -173,24 +156,15 @@ def test_mistakes_are_one_line(
         ([tmp_path / "b.xyz", "--model", chooses], "ends in '.xyz'"),
         ([text, "--model", chooses, "--query", "who " * 60], "query has"),
     ]
-    capsys.readouterr()
     for arguments, message in cases:
-        assert run(*arguments) == 2, message
-        said = capsys.readouterr().err
-        assert message in said and said.count("\n") == 1
+        assert message in mistake(capsys, "summarize", *arguments)
 
 
 def test_settings_change_what_is_evaluated(chooses: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def evaluated(*arguments: str) -> tuple[Any, str, str]:
-        with pytest.raises(SystemExit) as stopped:
-            data = ("--data", str(SAMPLES / "summarization.jsonl"), "--checkpoint", "last")
-            main(["evaluate", str(chooses), *arguments, *data])
-        said = capsys.readouterr()
-        return stopped.value.code, said.out, said.err
-
-    code, usual, _ = evaluated()
-    assert code == 0 and "rouge_lsum" in usual
-    code, short, _ = evaluated("--settings.summary_words=null", "--settings.summary_sentences", "1")
-    assert code == 0 and short != usual
-    code, _, mistake = evaluated("--batch.tokens", "9")
-    assert code == 2 and "--batch.tokens is no option here" in mistake
+    command = ("evaluate", chooses, "--data", SAMPLES / "summarization.jsonl", "--checkpoint", "last")
+    assert ends(*command) == 0
+    usual = capsys.readouterr().out
+    assert "rouge_lsum" in usual
+    assert ends(*command, "--settings.summary_words=null", "--settings.summary_sentences", "1") == 0
+    assert capsys.readouterr().out != usual
+    assert "--batch.tokens is no option here" in mistake(capsys, *command, "--batch.tokens", "9")

@@ -4,29 +4,19 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 import torch
-from transformers.utils import logging
 
-from longspan.cli.main import main
 from longspan.training.feature_store import FeatureStore
 from longspan.training.metrics_log import read_metrics
+from tests.cli.running import ends, mistake
 from tests.training.runs import GOOD, write_recipe, write_reviews
 from tests.training.test_stages import write_staged
 
 Captured = pytest.CaptureFixture[str]
-
-
-@pytest.fixture(autouse=True)
-def loudness() -> Generator[None]:
-    """Loading a model makes transformers quiet, which other tests of this process would inherit."""
-    verbosity = logging.get_verbosity()
-    yield
-    logging.set_verbosity(verbosity)
-    logging.enable_progress_bar()
+pytestmark = pytest.mark.usefixtures("loudness")
 
 
 @pytest.fixture(scope="module")
@@ -45,20 +35,7 @@ def run(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _does(*arguments: object) -> None:
     """Runs a command that must succeed."""
-    with pytest.raises(SystemExit) as stop:
-        main([str(argument) for argument in arguments])
-    assert stop.value.code == 0
-
-
-def _fails(capsys: Captured, *arguments: object) -> str:
-    """What a command that must fail says: one line, exit code 2, nothing on stdout."""
-    with pytest.raises(SystemExit) as stop:
-        main([str(argument) for argument in arguments])
-    assert stop.value.code == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert len(said.err.splitlines()) == 1 and said.err.startswith("longspan: ")
-    return said.err
+    assert ends(*arguments) == 0
 
 
 def test_train_prints_the_scores_and_where_the_run_is(recipe: Path, tmp_path: Path, capsys: Captured) -> None:
@@ -96,16 +73,16 @@ def test_a_run_without_a_name_is_called_as_its_recipe(
 def test_mistakes_are_one_line(
     overrides: list[str], hint: str, recipe: Path, tmp_path: Path, capsys: Captured
 ) -> None:
-    assert hint in _fails(capsys, "train", recipe, *overrides, "--out", tmp_path / "run")
+    assert hint in mistake(capsys, "train", recipe, *overrides, "--out", tmp_path / "run")
 
 
 def test_a_recipe_that_is_not_there(tmp_path: Path, capsys: Captured) -> None:
-    assert "none.yaml cannot be read" in _fails(capsys, "train", tmp_path / "none.yaml")
+    assert "none.yaml cannot be read" in mistake(capsys, "train", tmp_path / "none.yaml")
 
 
 def test_a_folder_that_is_not_empty_is_left_alone(recipe: Path, tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "mine.txt").write_text("mine")
-    said = _fails(capsys, "train", recipe, "--out", tmp_path)
+    said = mistake(capsys, "train", recipe, "--out", tmp_path)
     assert "not empty; choose another folder, or go on with --resume" in said
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
@@ -138,10 +115,10 @@ def test_a_path_that_is_not_there_is_said_in_full(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     out = tmp_path / "run"
-    said = _fails(capsys, "train", recipe, "--data.dev", "a.jsonl", "--data.root", "in", "--out", out)
+    said = mistake(capsys, "train", recipe, "--data.dev", "a.jsonl", "--data.root", "in", "--out", out)
     assert f"data.dev is 'a.jsonl': {tmp_path}/in/a.jsonl does not exist; it must be a file or a fol" in said
     assert f"in the format classification; data.root is 'in', seen from {tmp_path}" in said
-    said = _fails(capsys, "train", recipe, "--model.source", "no/such/model", "--out", out)
+    said = mistake(capsys, "train", recipe, "--model.source", "no/such/model", "--out", out)
     assert f"has no tokenizer: there is no folder {tmp_path}/no/such/model, and the Hub" in said
     assert not out.exists()
 
@@ -170,7 +147,7 @@ def test_predict_reads_documents_without_labels(run: Path, tmp_path: Path, capsy
     _does("predict", run, "--input", new, "--out", out, "--checkpoint", "last")
     assert capsys.readouterr().out == ""
     assert json.loads(out.read_text())["label"] == "good"
-    assert "label is missing" in _fails(capsys, "evaluate", run, "--data", new)
+    assert "label is missing" in mistake(capsys, "evaluate", run, "--data", new)
 
 
 def test_the_folder_of_predictions_is_made_before_they_are(
@@ -182,8 +159,8 @@ def test_the_folder_of_predictions_is_made_before_they_are(
     _does("evaluate", run, "--data", new, "--out", out.parent / "again" / "said.jsonl")
     capsys.readouterr()
     for command in (("evaluate", run, "--data", new), ("predict", run, "--input", new)):
-        assert "a folder; it must be a file" in _fails(capsys, *command, "--out", tmp_path)
-        assert "cannot be written: Not a directory" in _fails(capsys, *command, "--out", new / "in" / "x")
+        assert "a folder; it must be a file" in mistake(capsys, *command, "--out", tmp_path)
+        assert "cannot be written: Not a directory" in mistake(capsys, *command, "--out", new / "in" / "x")
 
 
 def test_settings_are_changed_to_score(tmp_path: Path, capsys: Captured) -> None:
@@ -218,8 +195,8 @@ def test_settings_are_checked(
     override: list[str], hint: str, run: Path, tmp_path: Path, capsys: Captured
 ) -> None:
     data = write_reviews(tmp_path / "more.jsonl", 2)
-    assert hint in _fails(capsys, "evaluate", run, "--data", data, *override)
-    assert hint in _fails(capsys, "predict", run, *override, "--input", data)
+    assert hint in mistake(capsys, "evaluate", run, "--data", data, *override)
+    assert hint in mistake(capsys, "predict", run, *override, "--input", data)
 
 
 def test_one_of_several_processes_prints_and_writes(run: Path, tmp_path: Path) -> None:
@@ -234,11 +211,11 @@ def test_one_of_several_processes_prints_and_writes(run: Path, tmp_path: Path) -
 
 
 def test_a_folder_without_a_run(run: Path, tmp_path: Path, capsys: Captured) -> None:
-    said = _fails(capsys, "predict", tmp_path, "--input", "new.jsonl")
+    said = mistake(capsys, "predict", tmp_path, "--input", "new.jsonl")
     assert "is no folder of a run: it has no config.yaml" in said
-    said = _fails(capsys, "evaluate", run, "--data", "none.jsonl")
+    said = mistake(capsys, "evaluate", run, "--data", "none.jsonl")
     assert "none.jsonl does not exist" in said
-    said = _fails(capsys, "evaluate", run, "--data", "none.jsonl", "--format", "hotpotqa")
+    said = mistake(capsys, "evaluate", run, "--data", "none.jsonl", "--format", "hotpotqa")
     assert "the task classification reads classification, imdb, hyperpartisan, peerread" in said
 
 
@@ -247,7 +224,7 @@ def test_plot_run_draws_it(run: Path, tmp_path: Path, capsys: Captured) -> None:
     _does("plot", "run", run, "--out", picture)
     assert capsys.readouterr().out == f"Picture: {picture}\n"
     assert picture.read_bytes().startswith(b"\x89PNG")
-    assert "metrics.jsonl" in _fails(capsys, "plot", "run", tmp_path, "--out", picture)
+    assert "metrics.jsonl" in mistake(capsys, "plot", "run", tmp_path, "--out", picture)
 
 
 def test_mistakes_that_are_not_the_users_are_called_ours(
@@ -268,10 +245,9 @@ def test_mistakes_that_are_not_the_users_are_called_ours(
 
 def _is_a_fault(capsys: Captured, *words: object) -> None:
     """A command ends as with any fault of longspan, and shows where if it is asked to."""
-    with pytest.raises(SystemExit) as stop:
-        main([*map(str, words)])
+    assert ends(*words) == 70
     said = capsys.readouterr().err
-    assert stop.value.code == 70 and "unexpected ValueError: deep inside" in said
+    assert "unexpected ValueError: deep inside" in said
     assert ("Traceback" in said) == ("--debug" in words)
 
 
@@ -279,7 +255,5 @@ def test_data_that_turn_out_wrong_while_training_are_named(tmp_path: Path, capsy
     recipe = write_recipe(tmp_path / "recipe")
     with (tmp_path / "recipe" / "dev.jsonl").open("a") as file:
         file.write(json.dumps({"id": "x", "text": "a"}) + "\n")
-    with pytest.raises(SystemExit) as stop:
-        main(["train", str(recipe), "--out", str(tmp_path / "run")])
-    assert stop.value.code == 2
+    assert ends("train", recipe, "--out", tmp_path / "run") == 2
     assert "dev.jsonl, line 7: label is missing" in capsys.readouterr().err.splitlines()[-1]

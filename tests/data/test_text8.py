@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from longspan.cli.main import main
 from longspan.data.text8 import clean, read_records, write_text8
+from tests.cli.running import ends, mistake
 
 from .writing import write
 
@@ -64,12 +64,8 @@ def test_size_is_a_limit_and_reading_is_a_stream(tmp_path: Path, monkeypatch: py
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     dump = write(tmp_path / "dump.xml", article("abc"))
-    with pytest.raises(SystemExit) as done:
-        main(["data", "text8", str(dump), str(tmp_path / "text8")])
-    assert done.value.code == 0
+    assert ends("data", "text8", dump, tmp_path / "text8") == 0
     assert "4 bytes in" in capsys.readouterr().out
-    with pytest.raises(SystemExit) as done:
-        main(["data", "text8", str(write(tmp_path / "no.xml", "<a>")), str(tmp_path / "none")])
-    assert done.value.code == 2
-    assert "no <text ...>" in capsys.readouterr().err
+    wrong = write(tmp_path / "no.xml", "<a>")
+    assert "no <text ...>" in mistake(capsys, "data", "text8", wrong, tmp_path / "none")
     assert not (tmp_path / "none").exists()

@@ -22,7 +22,6 @@ from typing import cast, get_args
 import pytest
 import torch
 import yaml
-from transformers.utils import logging
 
 from longspan.cli.main import app, main
 from longspan.data import formats
@@ -54,12 +53,10 @@ def furnished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def as_before() -> Generator[None]:
-    """Commands make transformers quiet and set the number of threads, which only matters in this process."""
-    verbosity, threads = logging.get_verbosity(), torch.get_num_threads()
+def as_before(loudness: None) -> Generator[None]:
+    """Commands set the number of threads too, which only matters in this process."""
+    threads = torch.get_num_threads()
     yield
-    logging.set_verbosity(verbosity)
-    logging.enable_progress_bar()
     torch.set_num_threads(threads)
 
 

@@ -41,6 +41,8 @@ def read_documents(files: Sequence[Path]) -> "list[Document]":
                 if not found:
                     raise UsageError(f"{path} has no document; a folder must have some")
                 documents += map(read_document, found)
+            elif str(path).startswith("-") and not path.exists():
+                raise UsageError(f"{path} is no option, and there is no such file")
             else:
                 documents.append(read_document(path))
     return documents

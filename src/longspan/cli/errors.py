@@ -7,6 +7,10 @@ import importlib.util
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cyclopts import CycloptsError
 
 FAILED_CHECK = 1
 USER_MISTAKE = 2
@@ -16,6 +20,8 @@ CLOSED_PIPE = 141
 
 # Where a process has no room left, torch says so with a plain RuntimeError.
 _NO_MEMORY = ("not enough memory", "out of memory", "can't allocate memory")
+
+_NUMBERS = {int: "a whole number", float: "a number"}
 
 
 class UsageError(Exception):
@@ -49,7 +55,9 @@ def judged(error: Exception) -> tuple[int, str]:
 
     if isinstance(error, FailedCheckError):
         return FAILED_CHECK, _one_line(error)
-    if isinstance(error, (UsageError, CycloptsError)):
+    if isinstance(error, CycloptsError):
+        return USER_MISTAKE, _of_words(error)
+    if isinstance(error, UsageError):
         return USER_MISTAKE, _one_line(error)
     surroundings = _of_surroundings(error)
     if surroundings is not None:
@@ -58,6 +66,28 @@ def judged(error: Exception) -> tuple[int, str]:
         f"unexpected {type(error).__name__}: {_one_line(error) or 'without a message'}; "
         "this is a fault of longspan: --debug shows where"
     )
+
+
+def _of_words(error: "CycloptsError") -> str:
+    """What is wrong with the words of a command, in our words where cyclopts speaks to programmers."""
+    from cyclopts import CoercionError, MissingArgumentError, UnusedCliTokensError
+
+    if isinstance(error, UnusedCliTokensError):
+        command = " ".join(("longspan", *(error.command_chain or ())))
+        return f"{' '.join(error.unused_tokens or ())} is more than {command} takes; see {command} --help"
+    argument = error.argument
+    if argument is None:
+        return _one_line(error)
+    if isinstance(error, MissingArgumentError):
+        if error.keyword is not None or argument.tokens:
+            return f"{error.keyword or argument.name} is named without a value; it must have one"
+        name = argument.name.lstrip("-").upper() if argument.field_info.is_positional else argument.name
+        command = " ".join(("longspan", *(error.command_chain or ())))
+        return f"{name} is missing: {command} needs it; {command} --help has examples"
+    if isinstance(error, CoercionError) and error.token is not None and error.target_type in _NUMBERS:
+        name = error.token.keyword or argument.name.lstrip("-").upper()
+        return f"{name} is {error.token.value!r}; it must be {_NUMBERS[error.target_type]}"
+    return _one_line(error)
 
 
 def _of_surroundings(error: Exception) -> str | None:

@@ -1,6 +1,7 @@
 """`longspan generate`: a language model goes on with a text, and shows it as it comes."""
 
 import sys
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,7 +9,7 @@ from cyclopts import Parameter
 
 from longspan.cli.errors import UsageError, user_mistakes
 from longspan.cli.models import model_folder, quiet_transformers
-from longspan.cli.options import AsJson, at_least_one
+from longspan.cli.options import AsJson, at_least_one, check_seed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -19,6 +20,11 @@ EXAMPLES = """\
   longspan generate runs/char-lm --prompt "It was a long way"
   longspan generate runs/char-lm --prompt-file story.txt --max-tokens 500 --temperature 0.8 --top-p 0.95
   longspan generate openai-community/gpt2 --prompt "Once" --temperature 0 --json"""
+
+_COLDEST = 1e-4
+"""The lowest temperature but 0."""
+_WRITE = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
+"""How the classes of models end that go on with a text; the last reads images or sounds too."""
 
 
 def generate(
@@ -51,15 +57,16 @@ def generate(
     with user_mistakes():
         given = _prompt(prompt, prompt_file)
         settings = _settings(max_tokens, temperature, top_k, top_p)
+        check_seed(seed)
         folder = model_folder(model)
     import torch
 
     quiet_transformers()
-    try:
-        loaded, tokenizer = _load(folder)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"MODEL is {model}: {' '.join(str(error).split())}") from error
     with user_mistakes():
+        try:
+            loaded, tokenizer = _load(folder)
+        except OSError as error:
+            raise UsageError(f"MODEL is {model}: {' '.join(str(error).split())}") from error
         ids = _ids(given, tokenizer, prompt_file)
     torch.manual_seed(seed)
     streamer = None if as_json else _streamer(tokenizer)
@@ -83,7 +90,7 @@ def _prompt(prompt: str | None, file: Path | None) -> bytes:
         try:
             given = file.read_bytes()
         except OSError as error:
-            raise ValueError(f"--prompt-file is {file}, which cannot be read: {error}") from error
+            raise ValueError(f"--prompt-file is {file}, which cannot be read: {error.strerror}") from error
     else:
         given = b"\n" if prompt is None else prompt.encode(errors="surrogateescape")
     if not given:
@@ -112,8 +119,9 @@ def _ids(prompt: bytes, tokenizer: Any, file: Path | None) -> "Tensor":
 def _settings(max_tokens: int, temperature: float, top_k: int | None, top_p: float | None) -> dict[str, Any]:
     """The arguments of transformers' `generate`."""
     at_least_one(max_tokens=max_tokens, top_k=top_k)
-    if temperature < 0:
-        raise ValueError(f"--temperature is {temperature}; it must be at least 0")
+    # Scores are divided by it: by less than that they would be no numbers. NaN is neither.
+    if temperature != 0 and not _COLDEST <= temperature < inf:
+        raise ValueError(f"--temperature is {temperature}; it must be 0, or a number of at least {_COLDEST}")
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"--top-p is {top_p}; it must be above 0 and at most 1")
     if temperature == 0:
@@ -124,19 +132,36 @@ def _settings(max_tokens: int, temperature: float, top_k: int | None, top_p: flo
 
 
 def _load(folder: str) -> tuple[Any, Any]:
-    """The model and its tokenizer; bytes, where a model of bytes has none."""
+    """The model and its tokenizer; bytes, where a model of bytes has none.
+
+    Raises:
+        ValueError: there is no model, or it does not write: transformers would let any model write, with
+            a head of random numbers or one that saw what comes after, and print noise.
+    """
     from transformers import AutoModelForCausalLM
 
     from longspan.conversion.loading import load_tokenizer
     from longspan.models.auto import register_auto_classes
     from longspan.models.byte_tokenizer import byte_tokenizer
     from longspan.models.causal_lm_config import BYTES
+    from longspan.models.compact_loading import load_pretrained
+    from longspan.models.hub import model_fields
 
     register_auto_classes()
-    model: Any = AutoModelForCausalLM.from_pretrained(folder)
+    fields = model_fields(folder, named="MODEL is")
+    kind = (fields.get("architectures") or ["a model without a head"])[0]
+    if not kind.endswith(_WRITE) or fields.get("is_encoder_decoder"):
+        raise ValueError(
+            f"MODEL is {folder!r}, {kind}; it must be a language model, which goes on with a text: one whose "
+            f"class ends in {_WRITE[0]}"
+        )
+    model: Any = load_pretrained(AutoModelForCausalLM, folder)
     tokenizer = load_tokenizer(folder)
     if tokenizer is None and model.config.vocab_size != BYTES:
-        raise ValueError(f"it has no tokenizer, and its vocabulary of {model.config.vocab_size} is not bytes")
+        raise ValueError(
+            f"MODEL is {folder!r}, which has no tokenizer, and its vocabulary of {model.config.vocab_size} "
+            "is not bytes"
+        )
     return model.eval(), byte_tokenizer() if tokenizer is None else tokenizer
 
 

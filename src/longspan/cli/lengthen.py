@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Literal
 
 from longspan.cli.errors import user_mistakes
-from longspan.cli.options import AsJson, Flag
+from longspan.cli.options import AsJson, Flag, check_seed
 
 EXAMPLES = """\
   longspan lengthen roberta-base roberta-long --max-length 4096 --window 512
@@ -48,6 +48,7 @@ def lengthen(
 
     begin = perf_counter()
     with user_mistakes():
+        check_seed(seed)
         check_target(out, source=Path(source), overwrite=overwrite)
     from rich.console import Console
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from longspan.cli.documents import STANDARD_INPUT, Words, documents_and_words, standard_input
 from longspan.cli.errors import FailedCheckError, user_mistakes
+from longspan.cli.kept import place_of_index
 from longspan.cli.options import AsJson, at_least_one
 from longspan.cli.output import print_json
 from longspan.cli.progress import bar
@@ -55,7 +56,7 @@ def search(
         from longspan.apps.vector_store import usual_place
 
         with user_mistakes():
-            searcher = Searcher(model, store=index or usual_place())
+            searcher = Searcher(model, store=place_of_index(index, usual_place))
     with searcher.store, user_mistakes():
         _index(searcher, paths)
         found = searcher.search(wanted, top=top)
