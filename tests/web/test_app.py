@@ -10,8 +10,10 @@ from typing import Any, cast
 import httpx2
 import pytest
 from fastapi.testclient import TestClient
+from starlette.requests import Request
 
-from longspan.web.app import create_app
+from longspan.web.app import _body, create_app
+from longspan.web.refusals import Refusal
 from longspan.web.samples import Sample
 from longspan.web.settings import ServeSettings
 from tests.data.small_archives import small_docx, small_epub, zipped
@@ -230,6 +232,32 @@ def test_files_that_never_arrive_are_given_up(reader: PlainReader, settings: dic
         over.set()
         sender.join(60)
         assert told[0].status_code == 408 and "did not arrive in time" in error_of(told[0])
+
+
+def test_time_is_up_even_as_something_arrives() -> None:
+    """Time ends at any moment, so also between the arrival of a piece and its being looked at."""
+    settings = ServeSettings(receive_seconds=1)
+
+    async def refusals() -> list[Refusal]:
+        ends = asyncio.Event()
+
+        async def receive() -> dict[str, Any]:
+            await asyncio.sleep(0)
+            return {"type": "http.request", "body": b"a", "more_body": not ends.is_set()}
+
+        async def send_for_ever() -> Refusal:
+            with pytest.raises(Refusal) as refused:
+                await _body(Request({"type": "http"}, receive), 10**9, settings)
+            return refused.value
+
+        sending = [asyncio.create_task(send_for_ever()) for _ in range(50)]
+        done, late = await asyncio.wait(sending, timeout=20)
+        ends.set()
+        await asyncio.gather(*late, return_exceptions=True)
+        assert not late, f"{len(late)} clients send on"
+        return [one.result() for one in done]
+
+    assert {one.status for one in asyncio.run(refusals())} == {408}
 
 
 def test_documents_go_though_nobody_asks_any_more(reader: PlainReader) -> None:

@@ -249,7 +249,11 @@ async def _body(request: Request, most: int, settings: ServeSettings) -> bytes:
     stream = request.stream()
     try:
         async with asyncio.timeout(settings.receive_seconds):
-            while piece := await asyncio.wait_for(anext(stream, b""), settings.upload_seconds):
+            while True:
+                async with asyncio.timeout(settings.upload_seconds):
+                    piece = await anext(stream, b"")
+                if not piece:
+                    break
                 content += piece
                 if len(content) > most:
                     raise Refusal(413, f"more than {_size(most)} were sent; no more are taken")

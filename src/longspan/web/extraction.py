@@ -58,7 +58,8 @@ async def extract(content: bytes, name: str, limits: Limits, *, seconds: int, me
         *(sys.executable, "-P", "-m", __name__, json.dumps(given)), stdin=pipe, stdout=pipe, stderr=pipe
     )
     try:
-        said, complaint = await asyncio.wait_for(process.communicate(content), seconds)
+        async with asyncio.timeout(seconds):
+            said, complaint = await process.communicate(content)
     except TimeoutError:
         raise ValueError(f"{name} took longer than {seconds} seconds to read; it must be simpler") from None
     finally:

@@ -57,7 +57,8 @@ class Job:
         position, fraction = None, None
         while True:
             try:
-                await asyncio.wait_for(self._changed.wait(), HEARTBEAT)
+                async with asyncio.timeout(HEARTBEAT):
+                    await self._changed.wait()
             except TimeoutError:
                 yield Event("")
             self._changed.clear()
