@@ -1,5 +1,6 @@
 """Fixtures of tests in several folders."""
 
+import gc
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -8,11 +9,12 @@ import pytest
 
 @contextmanager
 def _loudness_kept() -> Generator[None]:
-    """Transformers as loud afterwards as it was."""
+    """Transformers as loud afterwards as it was, and what a command set aside collected again."""
     from transformers.utils import logging
 
     verbosity = logging.get_verbosity()
     yield
+    gc.unfreeze()
     logging.set_verbosity(verbosity)
     logging.enable_progress_bar()
 

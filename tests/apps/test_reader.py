@@ -226,7 +226,9 @@ def test_a_run_and_its_calibration(tmp_path: Path) -> None:
     sure = Logistic(intercept=2, margin=0, lead=0, log_tokens=0)
     calibration = Calibration(answerable=sure, right=sure)
     write_calibration(run / "last", dataclasses.replace(calibration, words=2.0))
-    assert Reader(str(run)).words == 2 and Reader(str(run), words=0).words == 0
+    fitted, other = Reader(str(run)), Reader(str(run), words=0)
+    assert fitted.words == 2 and fitted.calibration is not None
+    assert other.words == 0 and other.calibration is None, "it was fitted to other scores"
     write_calibration(run / "last", calibration)
     for source in (run, run / "last"):
         reader = Reader(str(source), precision="fp32")

@@ -6,22 +6,11 @@ import pytest
 
 from longspan.cli import kept
 from longspan.cli.kept import place_of_index
-from longspan.cli.main import main
+from tests.cli.running import ends, mistake
 from tests.tasks.tiny import tiny_causal_lm, tiny_roberta
 
 Captured = pytest.CaptureFixture[str]
-
-
-def said(capsys: Captured, *arguments: object) -> str:
-    """What a command that cannot be done says, in its one line."""
-    with pytest.raises(SystemExit) as stop:
-        main(list(map(str, arguments)))
-    assert stop.value.code == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    lines = err.strip().splitlines()
-    assert len(lines) == 1, err
-    return lines[0].removeprefix("longspan: ")
+pytestmark = pytest.mark.usefixtures("loudness")
 
 
 @pytest.mark.parametrize(
@@ -45,7 +34,10 @@ def said(capsys: Captured, *arguments: object) -> str:
         ("bench kernel --threads 0", "--threads is 0; it must be 1 to 1024"),
         ("bench attention --max-seconds nan", "max_seconds is nan; it must be a number above 0"),
         ("bench kinds --max-gigabytes nan", "max_bytes is nan; it must be a number above 0"),
-        ("bench attention --out a.txt", "--out is a.txt, but a.txt is a file; it must be a folder"),
+        (
+            "bench attention --out a.txt",
+            "--out is a.txt, but a.txt is a file; it must be a folder",
+        ),
         ("bench kernel --out a.txt/x", "a.txt is a file; it must be a folder"),
         ("bench training --product-size 0", "--product-size is 0; it must be at least 1"),
         ("bench kinds --heads 0", "heads is 0; it must be at least 1"),
@@ -64,7 +56,7 @@ def test_words_that_are_wrong(
     monkeypatch.chdir(tmp_path)
     Path("a.txt").write_text("It began in 1843.")
     Path("junk.txt").write_bytes(bytes(range(128, 256)))
-    assert hint in said(capsys, *shlex.split(line))
+    assert hint in mistake(capsys, *shlex.split(line))
 
 
 @pytest.mark.parametrize(
@@ -80,12 +72,12 @@ def test_words_that_are_wrong(
 def test_numbers_that_no_text_is_written_with(
     options: list[str], hint: str, tmp_path: Path, capsys: Captured
 ) -> None:
-    assert hint in said(capsys, "generate", tiny_causal_lm(tmp_path / "lm"), "--max-tokens", 2, *options)
+    assert hint in mistake(capsys, "generate", tiny_causal_lm(tmp_path / "lm"), "--max-tokens", 2, *options)
 
 
 def test_a_model_that_fills_gaps_writes_no_text(tmp_path: Path, capsys: Captured) -> None:
     model = tiny_roberta(tmp_path / "roberta")
-    found = said(capsys, "generate", model, "--max-tokens", 2)
+    found = mistake(capsys, "generate", model, "--max-tokens", 2)
     assert "RobertaForMaskedLM; it must be a language model" in found
 
 
@@ -96,14 +88,13 @@ def test_who_has_no_cache_gets_answers(
     text = tmp_path / "a.txt"
     text.write_text("Ada Lovelace wrote the first program in 1843. She lived in London.")
     monkeypatch.setenv("XDG_CACHE_HOME", str(text))
-    with pytest.raises(SystemExit, match="0"):
-        main([command, str(text), "Who wrote the first program?", "--json"])
+    assert ends(command, text, "Who wrote the first program?", "--json") == 0
     out, err = capsys.readouterr()
     assert "Ada Lovelace" in out
     assert len(err.splitlines()) == 1
     assert "nothing is kept for the next time" in err and "--index" in err
-    mistake = said(capsys, command, text, "Who?", "--index", text / "index")
-    assert "cannot be used as an index: it is in a file, not in a folder" in mistake
+    refused = mistake(capsys, command, text, "Who?", "--index", text / "index")
+    assert "cannot be used as an index: it is in a file, not in a folder" in refused
 
 
 def test_where_things_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:

@@ -142,6 +142,23 @@ def test_documents_of_all_kinds_and_standard_input(
         assert capsys.readouterr().out.strip() in SENTENCES
 
 
+def test_a_bad_file_of_a_folder_is_left_out(
+    chooses: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "a.pdf").write_bytes(b"%PDF-1.4 and no more")
+    assert ends("summarize", folder, "--model", chooses) == 2
+    left_out, refused = capsys.readouterr().err.splitlines()
+    assert left_out.startswith(f"longspan: left out: {folder / 'a.pdf'} cannot be read as PDF")
+    assert refused.endswith("has no document that can be read; a folder must have some")
+    (folder / "b.txt").write_text("\n\n".join(SENTENCES), encoding="utf-8")
+    assert ends("summarize", folder, "--model", chooses, "--sentences", "1", "--json") == 0
+    said = capsys.readouterr()
+    assert [json.loads(line)["name"] for line in said.out.splitlines()] == [str(folder / "b.txt")]
+    assert said.err.splitlines() == [left_out]
+
+
 def test_mistakes_are_one_line(
     chooses: Path, writes: Path, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,7 +17,7 @@ from torch import nn
 from longspan.apps.given import Given, document_of_one, documents_of
 from longspan.apps.sources import run_of, tokenizer_of
 from longspan.data.examples import LabelledDocument
-from longspan.models.hub import model_fields
+from longspan.models.hub import class_of, model_fields
 from longspan.tasks.classification import Classification, ClassificationSettings
 from longspan.tasks.models import ModelSettings
 from longspan.tasks.task import Feature
@@ -145,7 +145,7 @@ class Classifier:
 def _pretrained(source: str) -> tuple[Classification, nn.Module]:
     """A model without a run, which must have learned classes."""
     fields = model_fields(source)
-    kind = (fields.get("architectures") or ["a model without a head"])[0]
+    kind = class_of(fields)
     if not kind.endswith(_HEAD):
         raise ValueError(
             f"{source!r} is {kind}, which has no classes; it must be a model whose class ends in {_HEAD}, "

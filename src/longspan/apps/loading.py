@@ -7,7 +7,7 @@ from longspan.apps.reader import Reader
 from longspan.apps.searcher import LATE_LAYERS, Searcher
 from longspan.apps.sources import run_of
 from longspan.apps.summarizer import Summarizer
-from longspan.models.hub import model_fields
+from longspan.models.hub import class_of, model_fields
 from longspan.training.run_folder import RunFolder
 
 App = Classifier | Reader | Searcher | Summarizer
@@ -50,7 +50,7 @@ def load(source: str | Path) -> App:
     fields = model_fields(source)
     if LATE_LAYERS in (fields.get("longspan") or {}):
         return Searcher(source)
-    head = (fields.get("architectures") or ["a model without a head"])[0]
+    head = class_of(fields)
     for ending, kind in _HEADS.items():
         if head.endswith(ending):
             return kind(source)

@@ -30,7 +30,7 @@ from longspan.apps.surroundings import Surroundings, surroundings
 from longspan.apps.watching import Shares, after, global_attention
 from longspan.data.examples import Document, Question
 from longspan.embedded import READER
-from longspan.models.hub import model_fields
+from longspan.models.hub import class_of, model_fields
 from longspan.models.longformer import LongformerModel
 from longspan.tasks.extractive_qa import ExtractiveQA, ExtractiveQASettings
 from longspan.tasks.models import ModelSettings, inputs_of
@@ -114,7 +114,8 @@ class Reader:
         precision: bf16 computes products in half precision; auto does where the processor is faster with it.
         words: what is added to the score of a span that has all words of the question near it, compared with
             one that has none, and once more for its paragraph, as `surroundings` counts them. None for the
-            weight that the model's confidence was fitted with, which is 0 where it was not.
+            weight that the model's confidence was fitted with, which is 0 where it was not. With another one
+            confidence is a softmax, often too sure.
 
     Raises:
         ValueError: there is no such model, or it does not answer questions; an argument is wrong.
@@ -136,9 +137,11 @@ class Reader:
         source = str(READER if source is None else source)
         run, checkpoint = run_of(source)
         task, model = _trained(run, checkpoint) if run is not None else _pretrained(source)
-        self.calibration: Calibration | None = read_calibration(run / checkpoint if run else Path(source))
-        fitted = self.calibration.words if self.calibration is not None else 0.0
+        calibration = read_calibration(run / checkpoint if run else Path(source))
+        fitted = calibration.words if calibration is not None else 0.0
         self.words = fitted if words is None else words
+        # It was fitted to scores, and with another weight these are others.
+        self.calibration: Calibration | None = calibration if self.words == fitted else None
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self._model = model.eval().to(self._device)
         self._encoder = next((one for one in model.modules() if isinstance(one, LongformerModel)), None)
@@ -393,7 +396,7 @@ def _trained(run: Path, checkpoint: Literal["best", "last"]) -> tuple[Extractive
 def _pretrained(source: str) -> tuple[ExtractiveQA, nn.Module]:
     """A model without a run."""
     fields = model_fields(source)
-    kind = (fields.get("architectures") or ["a model without a head"])[0]
+    kind = class_of(fields)
     if not kind.endswith("ForQuestionAnswering"):
         raise ValueError(f"{source!r} is {kind}; a reader needs a model for question answering")
     # Two rows of a table may be for no position, as RoBERTa's are.

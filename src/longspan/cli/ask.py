@@ -1,13 +1,12 @@
 """`longspan ask`: questions to documents, a folder of them, or standard input."""
 
-import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from longspan.cli.documents import STANDARD_INPUT, Words, documents_and_words, standard_input
+from longspan.cli.documents import STANDARD_INPUT, Words, documents_and_words, say_left_out, standard_input
 from longspan.cli.errors import FailedCheckError, user_mistakes
 from longspan.cli.kept import place_of_index
 from longspan.cli.options import AsJson, Flag, at_least_one
@@ -98,7 +97,7 @@ def _library(paths: Sequence[Path], index: Path | None) -> "Generator[Library]":
             if reads_input:
                 library.add("standard input", standard_input().text)
         for reason in done.failed:
-            print(f"longspan: left out: {reason}", file=sys.stderr)
+            say_left_out(reason)
         yield library
 
 

@@ -27,25 +27,26 @@ def read_documents(files: Sequence[Path]) -> "list[Document]":
         files: none, or -, is standard input.
 
     Raises:
-        UsageError: one cannot be read.
+        UsageError: one that is named cannot be read, or a folder has none.
     """
-    from longspan.data.documents import find_files, read_document
+    from longspan.apps.given import documents_of
 
     documents: list[Document] = []
     with user_mistakes():
         for path in files or (Path(STANDARD_INPUT),):
-            if str(path) == STANDARD_INPUT:
-                documents.append(standard_input())
-            elif path.is_dir():
-                found = find_files(path).files
-                if not found:
-                    raise UsageError(f"{path} has no document; a folder must have some")
-                documents += map(read_document, found)
-            elif str(path).startswith("-") and not path.exists():
+            if str(path).startswith("-") and str(path) != STANDARD_INPUT and not path.exists():
                 raise UsageError(f"{path} is no option, and there is no such file")
-            else:
-                documents.append(read_document(path))
+            given = standard_input() if str(path) == STANDARD_INPUT else path
+            found = list(documents_of(given, unreadable=say_left_out))
+            if not found:
+                raise UsageError(f"{path} has no document that can be read; a folder must have some")
+            documents += found
     return documents
+
+
+def say_left_out(why: str) -> None:
+    """Says on stderr why a file of a folder is not among the documents."""
+    print(f"longspan: left out: {why}", file=sys.stderr)
 
 
 def standard_input() -> "Document":

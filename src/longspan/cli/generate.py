@@ -23,8 +23,14 @@ EXAMPLES = """\
 
 _COLDEST = 1e-4
 """The lowest temperature but 0."""
-_WRITE = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
-"""How the classes of models end that go on with a text; the last reads images or sounds too."""
+_WRITE = (
+    "ForCausalLM",
+    "LMHeadModel",
+    "ModelWithLMHead",
+    "GenerationDecoder",
+    "ForConditionalGeneration",  # reads images or sounds too
+)
+"""How the classes of models end that go on with a text."""
 
 
 def generate(
@@ -145,11 +151,11 @@ def _load(folder: str) -> tuple[Any, Any]:
     from longspan.models.byte_tokenizer import byte_tokenizer
     from longspan.models.causal_lm_config import BYTES
     from longspan.models.compact_loading import load_pretrained
-    from longspan.models.hub import model_fields
+    from longspan.models.hub import class_of, model_fields
 
     register_auto_classes()
     fields = model_fields(folder, named="MODEL is")
-    kind = (fields.get("architectures") or ["a model without a head"])[0]
+    kind = class_of(fields)
     if not kind.endswith(_WRITE) or fields.get("is_encoder_decoder"):
         raise ValueError(
             f"MODEL is {folder!r}, {kind}; it must be a language model, which goes on with a text: one whose "

@@ -1,6 +1,5 @@
 """Options that mean the same in every command, and their checks."""
 
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,11 +40,10 @@ def check_threads(threads: int) -> None:
 
 def check_folder(out: Path) -> None:
     """Raises a ValueError where files cannot be written into a folder: said before hours of work."""
-    above = next(one for one in (out, *out.absolute().parents) if one.exists())
-    if not above.is_dir():
-        raise ValueError(f"--out is {out}, but {above} is a file; it must be a folder")
-    if not os.access(above, os.W_OK | os.X_OK):
-        raise ValueError(f"--out is {out}, but {above} is read-only; it must be a folder to write into")
+    from longspan.conversion.whole_directory import why_unwritable
+
+    if why := why_unwritable(out):
+        raise ValueError(f"--out is {out}, but {why}; it must be a folder to write into")
 
 
 def check_seed(seed: int) -> None:

@@ -1,12 +1,11 @@
 """`longspan search`: passages of documents, by what they mean."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from longspan.cli.documents import STANDARD_INPUT, Words, documents_and_words, standard_input
+from longspan.cli.documents import STANDARD_INPUT, Words, documents_and_words, say_left_out, standard_input
 from longspan.cli.errors import FailedCheckError, user_mistakes
 from longspan.cli.kept import place_of_index
 from longspan.cli.options import AsJson, at_least_one
@@ -73,7 +72,7 @@ def _index(searcher: "Searcher", paths: Sequence[Path]) -> None:
         searcher.index(
             [standard_input() if str(path) == STANDARD_INPUT else path for path in paths],
             progress=progress,
-            unreadable=lambda why: print(f"longspan: left out: {why}", file=sys.stderr),
+            unreadable=say_left_out,
         )
     searcher.store.forget(searcher.store.missing())
 

@@ -22,7 +22,7 @@ from transformers import PreTrainedTokenizerBase
 import longspan
 from longspan.conversion.loading import load_source, load_tokenizer
 from longspan.conversion.whole_directory import check_target, written_whole
-from longspan.models.hub import model_fields
+from longspan.models.hub import class_of, model_fields
 from longspan.models.longformer import LongformerPreTrainedModel
 from longspan.nn.longformer import LongformerSelfAttention
 
@@ -158,7 +158,7 @@ def _load(source: str | os.PathLike[str]) -> Any:
             f"exported are {', '.join(_OUTPUTS)}"
         )
     fields = model_fields(source)
-    kind = (fields.get("architectures") or ["a model without a class"])[0]
+    kind = class_of(fields)
     if kind not in _OUTPUTS:
         raise ValueError(
             f"{os.fspath(source)!r} is {kind}; models that can be exported are {', '.join(_OUTPUTS)}"

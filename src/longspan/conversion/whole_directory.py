@@ -28,13 +28,19 @@ def check_target(out: Path, *, source: Path | None = None, overwrite: bool = Fal
         raise ValueError(f"out is {out}, where this is run; it must be another directory")
     if out.exists() and not out.is_dir():
         raise ValueError(f"out is {out}, a file; it must be a directory, or not exist")
-    # Said before hours of work, where it can be.
-    above = next(one for one in out.resolve().parents if one.exists())
-    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-        why = "is read-only" if above.is_dir() else "is a file"
-        raise ValueError(f"out is {out}, which cannot be made: {above} {why}")
+    if why := why_unwritable(out.resolve().parent):
+        raise ValueError(f"out is {out}, which cannot be made: {why}")
     if out.is_dir() and any(out.iterdir()) and not overwrite:
         raise ValueError(f"out is {out}, which is not empty; choose another directory, or overwrite it")
+
+
+def why_unwritable(folder: Path) -> str:
+    """Why nothing can be written into a folder, which need not exist yet, so that it is said before hours of
+    work; "" where it can be."""
+    above = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+    if not above.is_dir():
+        return f"{above} is a file"
+    return "" if os.access(above, os.W_OK | os.X_OK) else f"{above} is read-only"
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
 from longspan.attention.attend import Implementation
+from longspan.checks import at_least
 from longspan.models.per_layer import of_layer
 from longspan.nn.compression import LEARNED
 from longspan.nn.kinds.kind import Ability, Kind, LayerShape, settings_of
@@ -123,8 +124,7 @@ class LongRangeConfig(PreTrainedConfig):
         # A memory keeps what came before, so there is no encoder with one.
         self.is_decoder = self.is_decoder or self.memory in ("xl", "compressive")
         for name, least in _LEAST.items():
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least {least}")
+            at_least(least, **{name: getattr(self, name)})
         heads = self.num_attention_heads
         if self.hidden_size % heads:
             raise ValueError(

@@ -392,7 +392,8 @@ class Run:
             return
         progress = self.checkpoints.load(path, self.model, self.optimizer)
         self.step, self.seconds = progress["step"], progress["seconds"]
-        self.processor_seconds = progress["processor_seconds"]
+        # What was cut off before this was counted has lost it.
+        self.processor_seconds = progress.get("processor_seconds", 0.0)
         self.epoch, self.step_in_epoch = progress["epoch"], progress["step_in_epoch"]
         if 0 < self.step == stage_at(self.stages, self.step).begin:  # the checkpoint ended a phase
             self.epoch, self.step_in_epoch = self.epoch + 1, 0

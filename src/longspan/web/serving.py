@@ -5,7 +5,7 @@ import socket
 import uvicorn
 from fastapi import FastAPI
 
-from longspan.web.connections import MOST_CONNECTIONS, Connection
+from longspan.web.connections import NEWCOMERS, Connection
 
 _SILENT_SECONDS = 30
 """A client that takes nothing for so long is gone, though it never hung up: a phone out of reach."""
@@ -31,7 +31,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
                 listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * _SILENT_SECONDS)
             # Not the port of the address: what is beyond 65,535 has come back as another there.
             listener.bind((address[0], port, *address[2:]))
-            listener.listen(MOST_CONNECTIONS)
+            listener.listen(NEWCOMERS)
         except BaseException:
             listener.close()
             raise
@@ -56,6 +56,7 @@ def server_of(app: FastAPI) -> uvicorn.Server:
             server_header=False,
             ws="none",
             http=Connection,
+            backlog=NEWCOMERS,
             timeout_graceful_shutdown=2,
         )
     )

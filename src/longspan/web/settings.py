@@ -1,7 +1,8 @@
-"""What a server may be told, and what follows from it: every limit that a request meets is here."""
+"""What a server may be told, and what follows from it: limits of what its users send and ask."""
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 
+from longspan.checks import at_least
 from longspan.data.sizes import Limits
 
 _MOST_CHARACTERS_A_TOKEN = 8
@@ -40,9 +41,7 @@ class ServeSettings:
     """After which a session that nobody used is forgotten, with its documents."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            if getattr(self, field.name) < 1:
-                raise ValueError(f"{field.name} is {getattr(self, field.name)}; it must be at least 1")
+        at_least(1, **asdict(self))
 
     @property
     def limits(self) -> Limits:
