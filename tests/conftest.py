@@ -5,6 +5,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 import pytest
+from hypothesis import settings
+
+# A machine that is busy stalls any example.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 
 @contextmanager

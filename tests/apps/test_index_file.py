@@ -4,6 +4,8 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,19 @@ def test_what_is_written_is_there_again(tmp_path: Path) -> None:
     with open_index(path) as file:
         assert file.one("SELECT id FROM one WHERE id = ?", 3) == (3,)
         assert file.one("SELECT id FROM one WHERE id = ?", 4) is None
+
+
+def test_several_may_make_it_at_once(tmp_path: Path) -> None:
+    together = threading.Barrier(4)
+
+    def make(at: int) -> None:
+        together.wait()
+        open_index(tmp_path / str(at)).close()
+
+    with ThreadPoolExecutor(4) as pool:
+        for at in range(50):
+            for made in [pool.submit(make, at) for _ in range(4)]:
+                made.result()
 
 
 def test_another_version_begins_anew(tmp_path: Path) -> None:

@@ -50,7 +50,6 @@ def examples(count: int) -> settings:
     """The same ``count`` examples in every run."""
     return settings(
         max_examples=count,
-        deadline=None,
         derandomize=True,
         database=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

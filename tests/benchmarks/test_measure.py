@@ -60,19 +60,10 @@ def test_fresh_process_has_its_own_environment(value: str | None, monkeypatch: p
     assert list(answers) == [value]
 
 
-def answer_then_fail(*, how: str) -> Iterator[int]:
-    import time
-
-    yield 7
-    if how == "crash":
-        raise RuntimeError("broken on purpose")
-    time.sleep(600)
-
-
 @pytest.mark.parametrize(("how", "message"), [("crash", "broken on purpose"), ("sleep", "more than 8 s")])
 def test_fresh_process_keeps_what_came_before_a_failure(how: str, message: str) -> None:
     answers = fresh_process.answers(
-        "tests.benchmarks.test_measure:answer_then_fail", {"how": how}, timeout=8 if how == "sleep" else None
+        "tests.benchmarks.failing:answer_then_fail", {"how": how}, timeout=8 if how == "sleep" else None
     )
     assert next(answers) == 7
     with pytest.raises(fresh_process.ProcessFailedError, match=message):

@@ -41,7 +41,7 @@ def documents(draw: st.DrawFn) -> CoreferenceDocument:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(document=documents(), bars=st.booleans())
 def test_written_and_read_it_is_the_same(
     document: CoreferenceDocument, bars: bool, tmp_path_factory: pytest.TempPathFactory

@@ -45,7 +45,7 @@ values: Any = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     items=st.lists(st.dictionaries(st.text(), values, max_size=3), max_size=5),
     around=st.dictionaries(st.text(), values, max_size=3),

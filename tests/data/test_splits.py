@@ -16,7 +16,7 @@ def documents(labels: list[str]) -> list[LabelledDocument]:
     return [LabelledDocument(id=f"d{at}", text="", label=label) for at, label in enumerate(labels)]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     labels=st.lists(st.sampled_from("abcde"), max_size=80),
     weights=st.lists(st.integers(1, 9), min_size=1, max_size=4),
@@ -39,7 +39,7 @@ def test_parts_are_a_partition_that_the_order_does_not_change(
         assert abs(len(part) - fraction * len(examples)) < len(fractions)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     groups=st.lists(st.sampled_from("abcdefgh"), max_size=60),
     seed=st.integers(),

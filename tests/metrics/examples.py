@@ -5,4 +5,4 @@ from hypothesis import settings
 
 def examples(count: int) -> settings:
     """The same ``count`` examples in every run."""
-    return settings(max_examples=count, deadline=None, derandomize=True, database=None)
+    return settings(max_examples=count, derandomize=True, database=None)

@@ -181,7 +181,7 @@ def inputs(length: int, form: Form, seed: int = 0) -> tuple[Tensor, Features, Te
     return query_weights(features(q, w, form)), features(k, w, form), v
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(length=st.integers(1, 70), chunk=st.integers(1, 80))
 def test_chunks_change_nothing(length: int, chunk: int) -> None:
     for form in ("positive", "hyperbolic", "relu"):

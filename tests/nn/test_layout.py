@@ -15,7 +15,7 @@ def is_padding(lengths: list[int], length: int, offsets: list[int]) -> torch.Ten
     return ~((place >= begin) & (place < begin + torch.tensor(lengths)[:, None]))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     st.integers(1, 9).flatmap(
         lambda length: st.lists(

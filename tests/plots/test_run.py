@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from longspan.plots.run import RunLines, draw_runs, plot_run, read_runs, smoothed
@@ -105,7 +105,6 @@ def test_a_value_that_is_no_number_is_a_gap(tmp_path: Path) -> None:
     assert values[[0, 2]].tolist() == [3.0, 1.0] and math.isnan(values[1])
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(-5, 5) | st.just(math.nan), min_size=1, max_size=30), st.integers(1, 9))
 def test_smoothed_against_a_slow_mean(values: list[float], width: int) -> None:
     for at, found in enumerate(smoothed(np.array(values), width)):

@@ -75,7 +75,7 @@ def test_sentences_are_compared_with_the_query_or_with_the_whole() -> None:
             torch.testing.assert_close(logits[row, number], slow[0].float())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(64, 128), st.integers(0, 12), st.booleans())
 def test_long_documents_are_read_in_whole_sentences(length: int, count: int, asked: bool) -> None:
     task = make(max_length=length)

@@ -163,7 +163,7 @@ def test_an_answer_that_is_cut_off_is_not_there() -> None:
     assert np.flatnonzero(feature["is_start"]).tolist() == [0]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(st.text("Ab. <", max_size=30), st.lists(st.text("Ab. [s]", max_size=60), max_size=4)),

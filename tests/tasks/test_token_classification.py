@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, normalizers, pre_tokenizers
 from tokenizers.models import WordLevel
@@ -86,7 +86,6 @@ def test_windows_have_whole_words_and_each_word_is_learned_once() -> None:
     assert word == len(LONG.words)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 9), max_size=60), st.integers(9, 30), st.integers(0, 40))
 def test_word_windows_against_brute_force(sizes: list[int], capacity: int, overlap: int) -> None:
     windows = word_windows(sizes, capacity, overlap)

@@ -34,6 +34,22 @@ def test_values_stay_on_disk(tmp_path: Path) -> None:
     assert isinstance(FeatureStore(tmp_path / "store")._values["input_ids"], np.memmap)
 
 
+def test_who_comes_second_leaves_what_is_there(tmp_path: Path) -> None:
+    """Runs that share a cache may write the same store, and another one may read it by then."""
+    store = tmp_path / "store"
+    given = (0, _feature(1, 2, 3))
+    files: list[set[int]] = []
+
+    def overtaken() -> Iterator[tuple[int, Feature]]:
+        yield given
+        write_features(store, [given])
+        files.append({one.stat().st_ino for one in store.iterdir()})
+
+    assert write_features(store, overtaken()) == 1
+    assert [{one.stat().st_ino for one in store.iterdir()}] == files
+    assert list(tmp_path.iterdir()) == [store] and len(FeatureStore(store)) == 1
+
+
 def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
     def failing() -> Iterator[tuple[int, Feature]]:
         yield 0, _feature(1)

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from longspan.data.examples import Document, MultiHopQuestion, Paragraph, Question, Span, SupportingFact
@@ -41,7 +41,6 @@ def asked(at: int) -> Question:
 
 
 @given(at=st.integers(0, len(NAMES) - 1), words=st.integers(1, 200))
-@settings(deadline=None)
 def test_answers_stay_in_longer_texts(reader_data: ModuleType, at: int, words: int) -> None:
     longer = reader_data.within_article(asked(at), PARAGRAPHS, words)
     (document,) = longer.documents
@@ -53,7 +52,6 @@ def test_answers_stay_in_longer_texts(reader_data: ModuleType, at: int, words: i
 
 
 @given(at=st.integers(0, len(NAMES) - 1), others=st.integers(0, 10))
-@settings(deadline=None)
 def test_answers_stay_among_paragraphs_like_theirs(reader_data: ModuleType, at: int, others: int) -> None:
     several = reader_data.among_alike(asked(at), PARAGRAPHS, others)
     (document,) = several.documents

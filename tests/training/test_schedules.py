@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from longspan.training.schedules import Kind, Schedule, factor, warmup_steps
@@ -30,13 +30,11 @@ def schedules(draw: st.DrawFn) -> tuple[Schedule, int]:
     return schedule, total
 
 
-@settings(deadline=None)
 @given(schedules(), st.integers(0, 500))
 def test_factor_is_always_from_0_to_1(case: tuple[Schedule, int], step: int) -> None:
     assert 0 <= factor(case[0], step, case[1]) <= 1
 
 
-@settings(deadline=None)
 @given(schedules())
 def test_warmup_is_a_straight_line_that_never_is_0(case: tuple[Schedule, int]) -> None:
     schedule, total = case
@@ -48,7 +46,6 @@ def test_warmup_is_a_straight_line_that_never_is_0(case: tuple[Schedule, int]) -
         assert top == pytest.approx(1)
 
 
-@settings(deadline=None)
 @given(schedules())
 def test_after_warmup_it_goes_down_to_the_floor_and_stays(case: tuple[Schedule, int]) -> None:
     schedule, total = case

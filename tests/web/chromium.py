@@ -1,5 +1,6 @@
 """A real browser for the tests of the page, where there is one."""
 
+import os
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -19,9 +20,8 @@ def chromium() -> Generator["Browser"]:
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     program = next(filter(None, map(shutil.which, _PROGRAMS)), None)
     with sync_api.sync_playwright() as playwright:
-        try:
-            browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        except sync_api.Error as error:
-            pytest.skip(f"no Chromium can be started: {str(error).splitlines()[0]}")
+        if program is None and not os.path.exists(playwright.chromium.executable_path):
+            pytest.skip(f"there is no Chromium: none of {', '.join(_PROGRAMS)}, and none of Playwright's")
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield browser
         browser.close()

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,6 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 from starlette.requests import Request
 
+from longspan.web import app as app_module
 from longspan.web.app import _body, create_app
 from longspan.web.refusals import Refusal
 from longspan.web.samples import Sample
@@ -27,6 +28,25 @@ SMALL = ServeSettings(max_upload_bytes=20_000, max_tokens=200, max_documents=3, 
 ENTITY = "<!DOCTYPE a [<!ENTITY b 'c'>]><a/>"
 
 
+def patient(address: str, **options: Any) -> httpx2.Client:
+    """A client that waits however slow the machine is: a fault is an answer that never comes."""
+    return httpx2.Client(base_url=address, timeout=60, **options)
+
+
+def comes_true(holds: Callable[[], bool]) -> None:
+    """Waits until something is so."""
+    for _ in range(600):
+        if holds():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it never came true")
+
+
+async def as_it_is(content: bytes, *_: object, **__: object) -> str:
+    """A text's bytes as the text, at once."""
+    return content.decode()
+
+
 @pytest.fixture
 def reader() -> PlainReader:
     return PlainReader()
@@ -40,7 +60,7 @@ def client(reader: PlainReader) -> Generator[httpx2.Client]:
 
 @pytest.fixture
 def live(reader: PlainReader) -> Generator[httpx2.Client]:
-    with serving(create_app(reader, SMALL)) as address, httpx2.Client(base_url=address) as client:
+    with serving(create_app(reader, SMALL)) as address, patient(address) as client:
         yield with_session(client)
         reader.go.set()
 
@@ -205,9 +225,13 @@ def test_samples_are_opened(tmp_path: Path, reader: PlainReader) -> None:
 
 
 @pytest.mark.parametrize("settings", [{"upload_seconds": 1}, {"receive_seconds": 1}])
-def test_files_that_never_arrive_are_given_up(reader: PlainReader, settings: dict[str, int]) -> None:
+def test_files_that_never_arrive_are_given_up(
+    reader: PlainReader, settings: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A client that sends nothing, and one that sends a little now and then, for ever."""
     is_silent = "upload_seconds" in settings
+    # The other client's file is not read in the second that this one may be silent.
+    monkeypatch.setattr(app_module, "extract", as_it_is)
     over = threading.Event()
 
     def dribble() -> Generator[bytes]:
@@ -217,7 +241,7 @@ def test_files_that_never_arrive_are_given_up(reader: PlainReader, settings: dic
                 return
 
     app = create_app(reader, ServeSettings(max_uploads=1, **settings))
-    with serving(app) as address, httpx2.Client(base_url=address, timeout=60) as client:
+    with serving(app) as address, patient(address) as client:
         told: list[httpx2.Response] = []
 
         def send() -> None:
@@ -227,6 +251,7 @@ def test_files_that_never_arrive_are_given_up(reader: PlainReader, settings: dic
         with_session(client)
         sender = threading.Thread(target=send)
         sender.start()
+        comes_true(lambda: app.state.uploads.taken == 1)
         with httpx2.Client(base_url=address, headers=client.headers, timeout=60) as other:
             assert add(other).status_code == 201, "there is one place for uploads, and it is free again"
         over.set()
@@ -260,17 +285,17 @@ def test_time_is_up_even_as_something_arrives() -> None:
     assert {one.status for one in asyncio.run(refusals())} == {408}
 
 
-def test_documents_go_though_nobody_asks_any_more(reader: PlainReader) -> None:
+def test_documents_go_though_nobody_asks_any_more(
+    reader: PlainReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = create_app(reader, ServeSettings(session_seconds=1))
-    with serving(app) as address, httpx2.Client(base_url=address) as client:
+    sessions, now = app.state.sessions, [0.0]
+    monkeypatch.setattr(sessions, "_clock", lambda: now[0])
+    with serving(app) as address, patient(address) as client:
         add(with_session(client))
-        sessions = app.state.sessions
         assert sessions.held == len(RIVERS)
-        for _ in range(600):
-            if not sessions.held:
-                break
-            time.sleep(0.1)
-        assert sessions.held == 0
+        now[0] = 1.5
+        comes_true(lambda: sessions.held == 0)
 
 
 def test_patterns_and_costs(client: httpx2.Client) -> None:
@@ -354,26 +379,28 @@ def test_the_queue_is_bounded_and_shown(live: httpx2.Client, reader: PlainReader
 def test_a_server_stops_while_questions_wait(reader: PlainReader) -> None:
     reader.go.clear()
     told: list[str] = []
+    open = threading.Semaphore(0)
 
     def wait(address: str, token: str, id: str) -> None:
         given = {"question": "Which river?", "documents": [id]}
         with (
-            httpx2.Client(base_url=address, headers={HEADER: token}) as client,
+            patient(address, headers={HEADER: token}) as client,
             client.stream("POST", "/api/readings", json=given) as response,
         ):
+            open.release()
             try:
                 told.extend(name for name, _ in events(response.iter_lines()))
             except httpx2.TransportError:
                 told.append("cut off")
 
-    with serving(create_app(reader, SMALL)) as address, httpx2.Client(base_url=address) as client:
+    with serving(create_app(reader, SMALL)) as address, patient(address) as client:
         id = add(with_session(client)).json()["id"]
         threads = [
             threading.Thread(target=wait, args=(address, client.headers[HEADER], id)) for _ in range(2)
         ]
         for thread in threads:
             thread.start()
-        assert reader.begun.wait(60)
+        assert reader.begun.wait(60) and all(open.acquire(timeout=60) for _ in threads)
     for thread in threads:
         thread.join(60)
         assert not thread.is_alive()

@@ -64,7 +64,7 @@ def test_fifty_clients_are_served() -> None:
         assert [came[f"refused {name}"] for name, *_ in BAD] == [2] * len(BAD)
         assert came["answered"] > 0 and came["hung up"] > 0
         assert came["answered"] + came["hung up"] + came["turned away"] == CLIENTS - 2 * len(BAD)
-        with httpx2.Client(base_url=address) as last:
+        with httpx2.Client(base_url=address, timeout=60) as last:
             id = add(with_session(last)).json()["id"]
             assert "answer" in dict(asked(last, "Which river flows there?", id)), "the server goes on"
         assert not children(), "no process that reads a file is left"

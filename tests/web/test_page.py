@@ -60,6 +60,7 @@ def opened(browser: Any, address: str, **options: Any) -> Any:
     page.set_default_timeout(60_000)
     page.goto(address)
     page.wait_for_selector("#pattern-picture svg")
+    page.wait_for_selector("#start", state="visible")
     return page
 
 
@@ -79,16 +80,15 @@ def ask(page: Any, question: str) -> None:
     page.wait_for_selector(SHOWN)
 
 
-def in_sight(page: Any, selector: str) -> bool:
-    """Whether an element is within the text's pane, once it has come to rest."""
-    page.wait_for_timeout(100)
-    return page.evaluate(
+def comes_into_sight(page: Any, selector: str) -> None:
+    """Waits until an element is within the text's pane."""
+    page.wait_for_function(
         """selector => {
           const pane = document.getElementById("text").getBoundingClientRect();
           const box = document.querySelector(selector).getBoundingClientRect();
           return box.top >= pane.top && box.bottom <= pane.bottom;
         }""",
-        selector,
+        arg=selector,
     )
 
 
@@ -170,7 +170,8 @@ def test_a_file_that_is_on_its_way_is_shown_and_stopped(page: Any) -> None:
     # Not the method itself, which has no place for what Playwright notes on a function.
     page.route("**/api/documents?*", lambda route: stalled.append(route))
     files = [{"name": name, "mimeType": "text/plain", "buffer": b"Words."} for name in ("a.txt", "b.txt")]
-    page.set_input_files("#files", files)
+    with page.expect_request("**/api/documents?*"):
+        page.set_input_files("#files", files)
     page.wait_for_selector("#documents .pending >> nth=1")
     states = page.locator("#documents .pending .hint").all_text_contents()
     assert states == ["Opening …", "Waiting …"]
@@ -339,7 +340,8 @@ def test_a_long_book(page: Any) -> None:
     assert page.evaluate(skips) == "auto" and page.locator(".chunk").count() > 50
     ask(page, "Which river flows through a town?")
     page.wait_for_function("() => document.getElementById('text').scrollTop > 10000")
-    assert page.text_content("mark.chosen") == "Dresden" and in_sight(page, "mark.chosen")
+    assert page.text_content("mark.chosen") == "Dresden"
+    comes_into_sight(page, "mark.chosen")
     page.click("#strip svg", position={"x": 2, "y": 20})
     page.wait_for_function("() => document.getElementById('text').scrollTop < 10000")
 
@@ -362,7 +364,8 @@ def test_windows_are_drawn_and_compared(page: Any, reader: PlainReader) -> None:
     assert page.locator(".column h4").all_text_contents() == ["Window 512", "Window 32"]
     page.click(".column >> nth=1 >> .answer.best")
     page.wait_for_selector("mark.chosen")
-    assert page.text_content("mark.chosen") == "Dresden" and in_sight(page, "mark.chosen")
+    assert page.text_content("mark.chosen") == "Dresden"
+    comes_into_sight(page, "mark.chosen")
     page.click("[aria-label='Remove rivers.txt']")
     page.wait_for_selector("#start", state="visible")
     assert page.is_hidden("#compare") and page.locator(".column").count() == 0, "about what is gone"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from longspan.web.pattern import Shape, cost
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     length=st.integers(1, 40),
     window=st.integers(2, 90),

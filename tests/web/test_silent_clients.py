@@ -46,7 +46,7 @@ def silent(address: str, sent: bytes, number: int = CLIENTS) -> Generator[list[s
     with ExitStack() as stack:
         clients: list[socket.socket] = []
         for _ in range(number):
-            client = stack.enter_context(socket.create_connection((at.hostname, at.port), timeout=20))
+            client = stack.enter_context(socket.create_connection((at.hostname, at.port), timeout=60))
             clients.append(client)
             try:
                 client.sendall(sent)
@@ -57,13 +57,13 @@ def silent(address: str, sent: bytes, number: int = CLIENTS) -> Generator[list[s
 
 @pytest.mark.parametrize("what", halves(""))
 def test_nobody_waits_for_those_who_send_nothing_more(what: str) -> None:
-    with serving(create_app(PlainReader())) as address, httpx2.Client(base_url=address) as early:
+    with serving(create_app(PlainReader())) as address, httpx2.Client(base_url=address, timeout=60) as early:
         id = add(with_session(early)).json()["id"]
         token = early.headers[HEADER]
         with silent(address, halves(token)[what]), ExitStack() as stack:
             _let_them_arrive(address)
             for _ in range(5):
-                late = httpx2.Client(base_url=address, headers={HEADER: token}, timeout=10)
+                late = httpx2.Client(base_url=address, headers={HEADER: token}, timeout=60)
                 # They stay, so that one place that is free is not enough.
                 stack.enter_context(late)
                 assert late.get("/").status_code == 200
@@ -73,7 +73,7 @@ def test_nobody_waits_for_those_who_send_nothing_more(what: str) -> None:
 def test_who_is_answered_or_goes_on_sending_keeps_the_connection() -> None:
     reader = PlainReader()
     reader.go.clear()
-    with serving(create_app(reader)) as address, httpx2.Client(base_url=address, timeout=20) as client:
+    with serving(create_app(reader)) as address, httpx2.Client(base_url=address, timeout=60) as client:
         id = add(with_session(client)).json()["id"]
         given = {"question": "Which river flows there?", "documents": [id]}
         words = [b"Some ", b"of ", b"it."]
@@ -97,4 +97,4 @@ def _let_them_arrive(address: str) -> None:
     for _ in range(10):
         time.sleep(0.1)
         with suppress(httpx2.TransportError):
-            httpx2.get(f"{address}/", timeout=10)
+            httpx2.get(f"{address}/", timeout=60)

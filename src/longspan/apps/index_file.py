@@ -6,6 +6,7 @@ killed leaves the file as it was before the transaction that it was in; several 
 
 import os
 import sqlite3
+import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -99,12 +100,13 @@ class IndexFile:
 
     def _prepare(self, application: int, version: str, tables: Mapping[str, str]) -> None:
         self._base.execute("PRAGMA foreign_keys = ON")
-        (found,) = self._base.execute("PRAGMA application_id").fetchone()
-        (count,) = self._base.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        # At one moment: another process may be making the file.
+        with self.as_it_is():
+            (found,) = self._base.execute("PRAGMA application_id").fetchone()
+            (count,) = self._base.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if count and found != application:
             raise sqlite3.DatabaseError("it is a database of something else")
-        # So that who reads does not wait for who writes; some network file systems cannot.
-        self._base.execute("PRAGMA journal_mode = WAL")
+        self._write_ahead()
         self._base.execute("PRAGMA synchronous = NORMAL")
         with self.transaction():
             self._base.execute(f"PRAGMA application_id = {application}")
@@ -116,6 +118,19 @@ class IndexFile:
             for statement in tables.values():
                 self._base.execute(statement)
             self._base.execute("INSERT OR REPLACE INTO facts VALUES ('version', ?)", (version,))
+
+    def _write_ahead(self) -> None:
+        """So that who reads does not wait for who writes; some network file systems cannot."""
+        until = time.monotonic() + _WAIT
+        while True:
+            try:
+                self._base.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                # For this SQLite does not wait itself.
+                if "locked" not in str(error) or time.monotonic() > until:
+                    raise
+                time.sleep(0.01)
 
 
 def index_place(name: str) -> Path:

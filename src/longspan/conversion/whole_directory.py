@@ -44,8 +44,13 @@ def why_unwritable(folder: Path) -> str:
 
 
 @contextmanager
-def written_whole(out: Path) -> Generator[Path]:
-    """A directory beside ``out`` to write into; it takes the place of ``out`` when the block ends well."""
+def written_whole(out: Path, *, replace: bool = True) -> Generator[Path]:
+    """A directory beside ``out`` to write into; it takes the place of ``out`` when the block ends well.
+
+    Args:
+        out: the directory.
+        replace: False where all who write it write the same: what is there when the block ends stays.
+    """
     named, out = out, out.resolve()
     mark = uuid.uuid4().hex[:8]
     new, old = out.with_name(f".{out.name}.{mark}.new"), out.with_name(f".{out.name}.{mark}.old")
@@ -59,11 +64,24 @@ def written_whole(out: Path) -> Generator[Path]:
         yield new
         # Between two renames there is nothing at ``out``: Ctrl-C has to wait.
         with uninterrupted():
-            _put(new, out, old)
+            if replace:
+                _put(new, out, old)
+            else:
+                _put_or_drop(new, out)
     except BaseException:
         with uninterrupted():
             shutil.rmtree(new, ignore_errors=True)
         raise
+
+
+def _put_or_drop(new: Path, out: Path) -> None:
+    """Renames ``new`` to ``out``, or removes it where another process was first."""
+    try:
+        new.rename(out)
+    except OSError:
+        if not out.is_dir():
+            raise
+        shutil.rmtree(new)
 
 
 def _put(new: Path, out: Path, old: Path) -> None:

@@ -46,7 +46,7 @@ def model_fields(
         raise ValueError(f"{subject}, which is {'a file' if name.strip() else 'empty'}; {_RIGHT}")
     if path.is_dir() and (path / "config.yaml").exists() and not (path / "config.json").exists():
         raise ValueError(f"{subject}, which is the folder of a run; what it learned is in best or last there")
-    if not path.is_dir() and (name.count("/") > 1 or name.startswith((".", "/", "~"))):
+    if not path.is_dir() and _is_path(name):
         raise ValueError(f"{subject}: there is no such folder; {_RIGHT}")
     with without_waiting(name) as offline:
         try:
@@ -80,7 +80,8 @@ def without_waiting(source: str | os.PathLike[str] | None) -> Generator[bool]:
     Returns:
         Whether it is so.
     """
-    if is_offline_mode() or source is None or os.path.isdir(source) or _is_reached():
+    is_local = source is None or os.path.isdir(source) or _is_path(os.fspath(source))
+    if is_local or is_offline_mode() or _is_reached():
         yield is_offline_mode()
         return
     constants.HF_HUB_OFFLINE = True
@@ -88,6 +89,11 @@ def without_waiting(source: str | os.PathLike[str] | None) -> Generator[bool]:
         yield True
     finally:
         constants.HF_HUB_OFFLINE = False
+
+
+def _is_path(name: str) -> bool:
+    """Whether it can be no name on the Hub."""
+    return name.count("/") > 1 or name.startswith((".", "/", "~"))
 
 
 def _is_reached() -> bool:

@@ -55,10 +55,10 @@ class FeatureStore:
 
 
 def write_features(folder: Path, features: Iterable[tuple[int, Feature]]) -> int:
-    """Writes a store; ``folder`` appears when all is written.
+    """Writes a store; ``folder`` appears when all is written. Runs that share it may write it at once.
 
     Args:
-        folder: to make.
+        folder: to make; its name says what is in it.
         features: with the number of the example that each comes from.
 
     Returns:
@@ -70,7 +70,7 @@ def write_features(folder: Path, features: Iterable[tuple[int, Feature]]) -> int
     count = 0
     dtypes: dict[str, str] = {}
     ends: dict[str, int] = {}
-    with written_whole(folder) as new, ExitStack() as files:
+    with written_whole(folder, replace=False) as new, ExitStack() as files:
 
         def opened(name: str) -> IO[bytes]:
             return files.enter_context((new / name).open("wb"))

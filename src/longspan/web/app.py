@@ -98,7 +98,7 @@ def create_app(
         jobs.close()
 
     app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
-    app.state.sessions = sessions
+    app.state.sessions, app.state.uploads = sessions, uploads
     app.add_middleware(Guard, host=host)
     answer_refusals(app)
 

@@ -10,6 +10,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,7 +98,7 @@ class Job:
             self._changed.set()
 
         # The loop may be closed while work still ends, when a server stops.
-        if not self._loop.is_closed():
+        with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(change)
 
 

@@ -18,7 +18,8 @@ class Turns:
     def __init__(self, at_once: int, waiting: int) -> None:
         self._places = asyncio.Semaphore(at_once)
         self._most = at_once + waiting
-        self._taken = 0
+        self.taken = 0
+        """Places, and those that wait for one."""
 
     @asynccontextmanager
     async def next(self) -> AsyncGenerator[None]:
@@ -27,11 +28,11 @@ class Turns:
         Raises:
             Refusal: as many wait as may.
         """
-        if self._taken >= self._most:
+        if self.taken >= self._most:
             raise Refusal(503, "too many files are sent to this server at once; try again later")
-        self._taken += 1
+        self.taken += 1
         try:
             async with self._places:
                 yield
         finally:
-            self._taken -= 1
+            self.taken -= 1

@@ -43,7 +43,9 @@ async function reset() {
   texts.clear();
   documents = [];
   forgetAnswers();
-  documents = await api.listDocuments();
+  const listed = await api.listDocuments();
+  // What was added meanwhile stays.
+  documents = [...listed, ...documents.filter((one) => !listed.some((other) => other.id === one.id))];
   await show(documents[0]?.id ?? null);
 }
 
