@@ -2,12 +2,14 @@
 
 python recipes/reader_data.py --data data --out runs/reader-data
 
-``cloze.jsonl`` is for the first stage, ``short.jsonl`` for the second, whose documents fit a short model, and
-``long.jsonl`` for the third; ``dev.jsonl`` chooses the best model and fits its confidence. SQuAD is split by
-article, HotpotQA by question, QuAC as it is published; nothing here is from their test parts. Documents are
-paragraphs, several of them, or most of an article, so that an answer may be anywhere in inputs of any length.
-A long text teaches most where it could mislead, and the rest of it costs computing: so many are made of a
-question's paragraph and those of its article that have its words too.
+``cloze.jsonl`` is for the first stage, ``short.jsonl`` for the second, whose documents fit a short model,
+``long.jsonl`` for the third and ``doubt.jsonl`` for the last; ``dev.jsonl`` chooses the best model and fits
+its confidence. SQuAD is split by article, HotpotQA by question, QuAC as it is published; nothing here is from
+their test parts. Documents are paragraphs, several of them, or most of an article, so that an answer may be
+anywhere in inputs of any length. A long text teaches most where it could mislead, and the rest of it costs
+computing: so many are made of a question's paragraph and those of its article that have its words too.
+Questions of HotpotQA all have answers, and a model learns that what looks like one of them has an answer: in
+the last stage half of them lose the paragraphs that support theirs.
 """
 
 import argparse
@@ -156,6 +158,33 @@ def as_question(question: MultiHopQuestion, distractors: int | None) -> Question
     )
 
 
+def without_support(question: MultiHopQuestion, paragraphs: int) -> Question | None:
+    """A question of HotpotQA about one text that does not answer it.
+
+    Args:
+        question: with an answer.
+        paragraphs: how many that do not support it, at most.
+
+    Returns:
+        None where the answer is "yes", "no", or said there all the same.
+    """
+    gold = {fact.paragraph for fact in question.supporting_facts}
+    others = [one for at, one in enumerate(question.paragraphs) if at not in gold]
+    lot = random.Random(question.id)
+    kept = lot.sample(others, min(paragraphs, len(others)))
+    text = "\n".join(f"{one.title}. {one.text.strip()}" for one in kept)
+    if question.answer in (None, "yes", "no") or not kept or question.answer.lower() in text.lower():
+        return None
+    return Question(
+        id=f"{question.id}/none/{len(text)}",
+        question=question.question,
+        documents=(Document(id=f"{question.id}/none", text=text),),
+        answers=(),
+        spans=(),
+        is_impossible=True,
+    )
+
+
 def plain_texts(data: Path) -> Iterator[tuple[str, str]]:
     """Ids and texts to make questions of; none is of an article that is tested on."""
     held_out = {
@@ -204,7 +233,9 @@ def short_questions(data: Path, part: str) -> Iterator[Question]:
             yield short
 
 
-def long_questions(data: Path, part: str, *, quac: int, alike: float, long: float) -> Iterator[Question]:
+def long_questions(
+    data: Path, part: str, *, quac: int, alike: float, long: float, absent: float = 0.0
+) -> Iterator[Question]:
     """Questions about texts of all lengths.
 
     Args:
@@ -213,6 +244,7 @@ def long_questions(data: Path, part: str, *, quac: int, alike: float, long: floa
         quac: how many of QuAC's.
         alike: the share of SQuAD's questions that are asked about their paragraph among those most like it.
         long: the share of SQuAD's and HotpotQA's questions that are asked about a long text.
+        absent: the share of HotpotQA's questions whose text does not answer.
     """
     questions = squad(data, part)
     articles = paragraphs_of_articles(questions)
@@ -227,7 +259,11 @@ def long_questions(data: Path, part: str, *, quac: int, alike: float, long: floa
             yield one
     for one in hotpotqa(data, part):
         lot = random.Random(f"{one.id}/long")
-        made = as_question(one, None if lot.random() < long else lot.randint(0, 4))
+        distractors = None if lot.random() < long else lot.randint(0, 4)
+        if lot.random() < absent:
+            made = without_support(one, len(one.paragraphs) if distractors is None else distractors + 2)
+        else:
+            made = as_question(one, distractors)
         if made is not None:
             yield made
     source = QUAC.format(part="train")
@@ -261,7 +297,7 @@ def write(path: Path, records: Iterable[dict[str, Any]], most: int | None = None
 
 
 def main() -> None:
-    """Writes all three files."""
+    """Writes all files."""
     parser = argparse.ArgumentParser(description="What the embedded reader learns from.")
     parser.add_argument("--data", type=Path, default=Path("data"))
     parser.add_argument("--out", type=Path, default=Path("runs/reader-data"))
@@ -273,7 +309,9 @@ def main() -> None:
     write(where.out / "short.jsonl", map(record, short_questions(where.data, "train")))
     train = long_questions(where.data, "train", quac=where.quac, alike=0.55, long=0.15)
     write(where.out / "long.jsonl", map(record, train))
-    dev = long_questions(where.data, "dev", quac=200, alike=0.2, long=0.4)
+    doubt = long_questions(where.data, "train", quac=where.quac, alike=0.4, long=0.3, absent=0.5)
+    write(where.out / "doubt.jsonl", map(record, doubt))
+    dev = long_questions(where.data, "dev", quac=200, alike=0.2, long=0.4, absent=0.5)
     write(where.out / "dev.jsonl", map(record, dev))
 
 

@@ -3,9 +3,9 @@
 python recipes/reader_model.py --data data --model models/granite-30m-english --runs runs --precision bf16
 
 Stages: a head for masked words, masked words in long texts, questions made of plain text, questions about
-short texts, questions about texts of all lengths; then the fit of its confidence, and compact weights. A
-stage that has its result is not run again, and one that was cut off goes on. What came of it is measured by
-reader_tables.py.
+short texts, questions about texts of all lengths, and more of these whose answer is not there; then the fit
+of its confidence, and compact weights. A stage that has its result is not run again, and one that was cut off
+goes on. What came of it is measured by reader_tables.py.
 """
 
 import argparse
@@ -23,6 +23,7 @@ STAGES: dict[str, Sequence[str]] = {
     "reader-cloze": (),
     "reader-short": (),
     "reader": (),
+    "reader-doubt": (),
 }
 """Recipes, and what is changed in each."""
 
@@ -60,7 +61,7 @@ def main() -> None:
     source = where.model
     for stage in STAGES:
         source = train(stage, source, where.data if "mlm" in stage else questions, where)
-    run = where.runs / "reader"
+    run = source.parent
     python(str(RECIPES / "calibrate_reader.py"), "--run", str(run), "--data", str(questions / "dev.jsonl"))
     python(str(RECIPES / "embed.py"), "--run", str(run), "--out", str(where.out))
 

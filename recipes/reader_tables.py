@@ -6,8 +6,8 @@ Contestants are the reader, which reads every document in one pass, and the shor
 which learned from texts of at most 512 tokens (reader_model.py) and reads documents in pieces of 512 that
 share 128. Both count the question's words around a span in its score; the reader is asked without, too.
 SQuAD's questions are asked about their paragraph, and again about their whole article; HotpotQA's about ten
-paragraphs. Each contestant decides that there is no answer by a fit to the dev part, as calibrate_reader.py
-makes it. QuAC's dialogues are scored by their official rules.
+paragraphs, and as many about the eight that do not answer. Each contestant decides that there is no answer by
+a fit to the dev part, as calibrate_reader.py makes it. QuAC's dialogues are scored by their official rules.
 """
 
 import argparse
@@ -20,7 +20,15 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 from calibrate_reader import ANSWERS, RIGHT, WORDS, calibrated, errors
-from reader_data import QUAC, article_of, as_question, hotpotqa, paragraphs_of_articles, squad
+from reader_data import (
+    QUAC,
+    article_of,
+    as_question,
+    hotpotqa,
+    paragraphs_of_articles,
+    squad,
+    without_support,
+)
 
 from longspan.apps.calibration import Calibration, Outcome, fit
 from longspan.apps.reader import Reader
@@ -168,11 +176,15 @@ def measured(where: argparse.Namespace, found: dict[str, Any]) -> None:
     one_paragraph = drawn(asked, where.questions)
     chosen = {one.id for one in one_paragraph}
     by_id = {one.id: one for one in whole_articles(asked) if one.id in chosen}
-    multi = filter(None, (as_question(one, None) for one in hotpotqa(where.data, "test")))
+    multi = hotpotqa(where.data, "test")
+    there = filter(None, (as_question(one, None) for one in multi))
+    absent = filter(None, (without_support(one, len(one.paragraphs)) for one in multi))
     tests: dict[str, list[Question]] = {
         "SQuAD 2.0, a paragraph": one_paragraph,
         "SQuAD 2.0, the whole article": [by_id[one.id] for one in one_paragraph],
-        "HotpotQA, ten paragraphs": drawn(list(multi), where.questions // 2),
+        "HotpotQA, ten paragraphs, or the eight that do not answer": [
+            one for form in (there, absent) for one in drawn(list(form), where.questions // 2)
+        ],
     }
     dev = [one for one in cast(Any, read_part(str(where.dev), "qa")) if not one.history]
     dev = drawn(dev, where.fitted)
@@ -184,6 +196,7 @@ def measured(where: argparse.Namespace, found: dict[str, Any]) -> None:
     for title, run in models.items():
         length = 16384 if title == ONE_PASS else PIECE
         found["quac"][title] = quac(run, where.data, where.dialogues, length)
+    found["fitted"] = len(dev)
     found["questions"] = {name: len(questions) for name, questions in tests.items()}
 
 
@@ -202,7 +215,8 @@ def page(found: dict[str, Any], articles: int) -> str:
         "over questions; what other articles or another seed would change is not in them). *Answerable*: of",
         "the questions with an answer, the best span, whether or not it was given. *All*: where the reader",
         "may say that there is no answer, and does by its fitted probability. *Calibration*: the expected",
-        "error of the probability that the answer is right, and of that there is none, 0 to 1.",
+        "error of the probability that the answer is right, and of that there is none, 0 to 1; the fit is to",
+        f"{found['fitted']:,} questions of the dev part.",
         "*Words not counted*: scores are the model's alone; otherwise the question's words around a span",
         f"are counted too, with a weight of {WORDS:g} that was chosen on the dev part.",
         f"SQuAD's questions are about {articles} articles that nothing was learned from.",

@@ -100,6 +100,17 @@ def test_answers_that_are_no_spans_are_left_out(reader_data: ModuleType, answer:
     assert reader_data.as_question(multi_hop(answer), 1) is None
 
 
+@pytest.mark.parametrize("paragraphs", [1, 4, 100])
+def test_what_does_not_support_does_not_answer(reader_data: ModuleType, paragraphs: int) -> None:
+    made = reader_data.without_support(multi_hop("2 hills"), paragraphs)
+    (document,) = made.documents
+    titles = {one.split(".")[0] for one in document.text.split("\n")}
+    assert len(titles) == min(paragraphs, len(NAMES) - 2) and not titles & {"Oslo", "Kyiv"}
+    assert made.is_impossible and not made.answers and not made.spans
+    for answer in ("Lima", "yes"):
+        assert reader_data.without_support(multi_hop(answer), 3) is None, "it may be there, or anywhere"
+
+
 @given(text=st.text(alphabet="ab \n\t.é", max_size=60), words=st.integers(0, 12))
 def test_beginnings_are_of_the_text_as_it_is(reader_data: ModuleType, text: str, words: int) -> None:
     found = reader_data.beginning(text, words)
