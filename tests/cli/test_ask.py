@@ -171,7 +171,7 @@ ANSWERS = (
     "Elmo",
     "one hundred and forty pounds",
     "Narwhal",
-    "sixteen hundred dollars",
+    "sixteen hundred",
 )
 """To the questions of the demonstration."""
 
