@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from longspan.training.checkpoints import Checkpoints
 from longspan.training.inference import Predictor
 from longspan.training.loop import train
 from longspan.training.recipe import Recipe, read_recipe
@@ -77,6 +78,23 @@ def test_what_may_change_does(recipe: Path, finished: Path, tmp_path: Path) -> N
     before, after = (json.loads((run / "result.json").read_text()) for run in (finished, out))
     assert 0 < before["seconds"] < after["seconds"]
     assert 0 < before["processor_seconds"] < after["processor_seconds"]
+
+
+def test_a_checkpoint_that_does_not_say_the_processors_time(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of earlier versions."""
+    save = Checkpoints.save
+
+    def save_less(self: Checkpoints, step: int, model: Any, optimizer: Any, progress: Any) -> None:
+        known = {name: value for name, value in progress.items() if name != "processor_seconds"}
+        save(self, step, model, optimizer, known)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoints, "save", save_less)
+        _train(recipe, tmp_path / "run", "--run.minutes", "0")
+    _train(recipe, tmp_path / "run", resume=True)
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["step"] == 3
 
 
 def test_phases_are_compared_one_by_one(tmp_path: Path) -> None:
